@@ -26,6 +26,7 @@ from penstock.processors.budgets.cost_report import CostReport
 from penstock.processors.budgets.prices import NOTHING, OnUnknownPrice, exact_amount, pricing
 from penstock.processors.budgets.request_cost import UNLIMITED, CostRecorder, RequestCost
 from penstock.processors.budgets.unrecorded_costs import UnrecordedCost, UnrecordedCostError, unrecorded_of
+from penstock.stores.shared import state_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -79,7 +80,7 @@ class TokenCostControl(Processor[RequestCost]):
             ``ignore`` counts it as free, ``assume`` uses ``assumed_price``.
         assumed_price: the `Price` for ``assume``; for it only.
         ledger: the `CostLedger` that stores amounts; it may be shared by agents, and by processes (`ValkeyState`,
-            `PostgresState`). None: a new `InMemoryLedger`.
+            `PostgresState`), whose address a policy file names. None: a new `InMemoryLedger`.
         unscoped: requests whose context lacks the ids of the scope ``share`` one budget, fail (``error``), or are not
             counted (``ignore``).
         reserve: estimate and reserve the cost of calls.
@@ -121,7 +122,7 @@ class TokenCostControl(Processor[RequestCost]):
         prices: GivenPrices = None,
         on_unknown_price: OnUnknownPrice = "error",
         assumed_price: Price | None = None,
-        ledger: CostLedger | None = None,
+        ledger: CostLedger | str | None = None,
         unscoped: Unscoped = "share",
         reserve: bool = True,
         output_tokens: int = 1_000,
@@ -459,6 +460,8 @@ def checked_ledger(owner: str, given: object, clock: Clock) -> CostLedger:
     """Check ``ledger``, and return it, or a new one for None."""
     if given is None:
         return DefaultLedger(clock=clock)
+    if isinstance(given, str):
+        return state_at(given).ledger
     if not isinstance(given, CostLedger):
         raise OptionError(owner, "ledger", given, "an object with reserve, settle, release and breakdown: a CostLedger")
     return given

@@ -26,6 +26,7 @@ from penstock.processors.caching.entries import (
 from penstock.processors.caching.keys import NoHashError, digest, model_identity, request_content
 from penstock.processors.caching.lookups import Keep, Lookup, RunLookups
 from penstock.stores.memory_cache import MemoryCache
+from penstock.stores.shared import state_at
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -173,7 +174,8 @@ class ResponseCache(Processor[RunLookups]):
     It is not a guard: if the cache fails, the model is asked.
 
     Args:
-        cache: stores the answers; None: a `penstock.stores.MemoryCache` of its own.
+        cache: stores the answers, or the address of a server that replicas share (see `open_state`). None: a
+            `penstock.stores.MemoryCache` of its own.
         key: identifies a call within its scope, instead of the whole request: a str, or a function (sync or async)
             from a `CacheRequest` to one. If the function raises or returns no str, the whole request is the key.
         ttl: seconds for which an answer is stored, above 0; None: as long as the cache decides.
@@ -205,7 +207,7 @@ class ResponseCache(Processor[RunLookups]):
 
     def __init__(
         self,
-        cache: Cache | None = None,
+        cache: Cache | str | None = None,
         *,
         key: str | KeyFunction | None = None,
         ttl: float | None = 300.0,
@@ -224,6 +226,7 @@ class ResponseCache(Processor[RunLookups]):
         name = type(self).__name__
         if id is not None:
             self.id = id
+        cache = state_at(cache).cache if isinstance(cache, str) else cache
         _check(name, "cache", cache, cache is None or isinstance(cast("object", cache), Cache), "a Cache or None")
         _check(name, "key", key, is_key(key), "a non-empty str, a function, or None")
         _check(name, "ttl", ttl, is_ttl(ttl), "a number of seconds above 0, or None")

@@ -10,13 +10,16 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import TokenCostControl, Workflow
-from penstock.engine import Usage
+from penstock import Agent, TokenCostControl, Workflow
+from penstock.engine import PenstockError, Usage
 from penstock.engine.values.ledgers import UNSETTLED, window_start
 from penstock.processors.budgets import CostLedger, Price, Reservation
+from penstock.stores.shared import state_at
 from penstock.stores.valkey import ValkeyState
 from penstock.stores.valkey._connections import ServerScript
 from penstock.stores.valkey._ledger import WINDOWS
+from penstock.testing import ScriptedModel, VirtualClock
+from penstock.workflows.policies import parse_policy
 from tests.stores.replicas.processes import Forked
 from tests.stores.replicas.servers import Place
 
@@ -195,6 +198,39 @@ async def test_a_lost_store_follows_the_policy_of_the_step(
         assert outcome.blocked is blocked
         told = f"{caplog.text} {outcome.tripwire} {state!r}"
         assert not any(word in told for word in ("pass-word", "localhost", "nowhere"))
+
+
+async def test_clocks_of_replicas_may_differ_by_years(shared: Place) -> None:
+    """The server's counts alone, for windows and for leases."""
+    ahead = VirtualClock()
+    ahead.advance(20 * 365 * 86_400)
+    async with shared.state() as one, shared.state() as other:
+        steps = [
+            control(one.ledger, window="1h", clock=ahead),
+            control(other.ledger, window="1h", clock=VirtualClock()),
+        ]
+        async with Workflow("w").then(steps[0]).start() as run:
+            await run.process_input("hi")
+            run.spend("m", Usage(6, 4))
+        assert [(await Workflow("w").then(step).check("hi")).blocked for step in steps] == [True, True]
+
+
+async def test_a_policy_file_names_a_server(shared: Place) -> None:
+    """By a variable of the environment; all steps with one address share its connections, and nothing shows it."""
+    text = "penstock: 1\nname: w\nsteps:\n  - use: response-cache\n    with: {cache: '${STATE_URL}'}\n"
+    workflow = parse_policy(text, environment={"STATE_URL": shared.url})
+    state = state_at(shared.url)
+    answers = []
+    for answer in ("one", "two"):
+        agent = Agent(ScriptedModel([answer], name=shared.name), processors=[workflow])
+        answers.append((await agent.generate("How deep?")).text)
+    await state.close()
+    assert answers == ["one", "one"]
+    budget = TokenCostControl(1, ledger=shared.url, prices={"*": Price(1, 1)})
+    assert budget._ledger is state.ledger
+    with pytest.raises(PenstockError) as caught:
+        workflow.to_policy()
+    assert not any(shared.url in told for told in (repr(workflow), str(workflow), repr(budget), str(caught.value)))
 
 
 # Many processes
