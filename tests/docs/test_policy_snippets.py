@@ -17,7 +17,10 @@ SNIPPETS = [
     for number, block in enumerate(BLOCK.finditer(path.read_text("utf-8")))
 ]
 EXAMPLES = [*sorted((ROOT / "examples" / "policies").rglob("*.yaml")), ROOT / "examples" / "gateway" / "guard.yaml"]
-ENVIRONMENT = {"SYSTEM_PROMPT": "You are Bo, the assistant of Acme, and you never give a refund."}
+ENVIRONMENT = {
+    "SYSTEM_PROMPT": "You are Bo, the assistant of Acme, and you never give a refund.",
+    "STATE_URL": "valkey://valkey.example.org:6379/0",
+}
 
 
 def failures(path: Path) -> list[str]:
