@@ -20,7 +20,7 @@ NAMES_KEPT = 3_600
 
 
 def units(cost: Decimal) -> int:
-    """Return a cost in millionths, rounded up: never less than what was spent."""
+    """Return a cost in millionths, rounded up: never less than the amount spent."""
     return min(MOST, int((cost * _UNITS).to_integral_value(ROUND_CEILING)))
 
 

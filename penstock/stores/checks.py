@@ -162,7 +162,7 @@ def check_name(name: object, what: str) -> None:
 
 
 def check_runs(status: str | None, limit: int) -> None:
-    """Check what runs are asked for.
+    """Check the request for a page of runs.
 
     Raises:
         UsageError: the status is neither None nor one of `STATUSES`, or the limit is not allowed; see `check_limit`.

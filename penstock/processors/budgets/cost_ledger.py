@@ -174,7 +174,7 @@ class _KeyCosts:
         return sum([cost for other, (cost, _) in self.holds.items() if other != holder], NOTHING)
 
     def hold(self, holder: str, cost: Decimal, lease: Expiry) -> None:
-        """Reserve an amount, in place of what the holder had."""
+        """Reserve an amount, in place of the holder's earlier one."""
         self._expired.pop(holder, None)
         self.holds[holder] = (cost, lease)
 
@@ -186,7 +186,7 @@ class _KeyCosts:
         return cost
 
     def take(self, holder: str) -> Decimal:
-        """Remove a reservation; return what was counted as spent for it already."""
+        """Remove a reservation; return the amount that was counted as spent for it already."""
         self.holds.pop(holder, None)
         return self._expired.pop(holder, NOTHING)
 

@@ -139,7 +139,7 @@ class Served:
 
     @property
     def verdict(self) -> str:
-        """What the guards did, in the words of `shadows`."""
+        """The verdict of the guards, in the words of `shadows`."""
         if self.error == "guard_failed":
             return "failed"
         return "blocked" if self.outcome == "blocked" else "edited" if self.edited else "passed"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value
     from penstock.workflows.agent.results import AgentResult
-    from penstock.workflows.web.released import EventReader, ReleasedLog, ReleasedStream
+    from penstock.workflows.web.released import ReleasedEvents, ReleasedLog, ReleasedStream
     from penstock.workflows.web.sent import Json
 
     Event: TypeAlias = MutableMapping[str, Value]
@@ -198,7 +198,7 @@ class ResumableResponse(_ClientResponse):
             task_status.started()
             await _while_client_stays(receive, self._send_events(events, send))
 
-    async def _send_events(self, events: EventReader, send: Send) -> None:
+    async def _send_events(self, events: ReleasedEvents, send: Send) -> None:
         await self._begin(send)
         await _send_events(events, send)
 
@@ -235,7 +235,7 @@ class ResumedResponse(_ClientResponse):
         if self.background is not None:
             await self.background()
 
-    async def _send_rest(self, events: EventReader, stream_id: str, send: Send) -> None:
+    async def _send_rest(self, events: ReleasedEvents, stream_id: str, send: Send) -> None:
         if events.is_over:
             self.status_code = 204
             await self._begin(send)
@@ -253,7 +253,7 @@ class ResumedResponse(_ClientResponse):
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-async def _send_events(events: EventReader, send: Send) -> None:
+async def _send_events(events: ReleasedEvents, send: Send) -> None:
     async for event in events:
         await send({"type": "http.response.body", "body": event, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -110,7 +110,7 @@ class StreamPosition:
         return cls.read(header.decode("latin-1").strip() or after[0], stream_id)
 
 
-class EventReader(Protocol):
+class ReleasedEvents(Protocol):
     """Reads the events of a stream; an async iterator."""
 
     @property
@@ -123,7 +123,7 @@ class EventReader(Protocol):
         """Whether the stream has ended, and the client has all of it."""
         ...
 
-    def __aiter__(self) -> EventReader:
+    def __aiter__(self) -> ReleasedEvents:
         """Return the reader itself."""
         ...
 
@@ -137,7 +137,7 @@ class EventReader(Protocol):
 
 
 class ReleasedLog:
-    """The latest streams of a service. Its clients may come back for what they missed of them.
+    """The latest streams of a service. Its clients may come back for the events that they missed.
 
     One event loop uses it. While nobody reads a stream, its request goes on until ``grace`` is over or the log is full;
     then it waits for a reader. No event is dropped that nobody has read.
@@ -203,7 +203,7 @@ class ReleasedLog:
         return stream
 
     @asynccontextmanager
-    async def resuming(self, position: StreamPosition, owner: str = "") -> AsyncGenerator[EventReader]:
+    async def resuming(self, position: StreamPosition, owner: str = "") -> AsyncGenerator[ReleasedEvents]:
         """Read the events of a stream after a position, and those to come, wherever they are kept.
 
         Args:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.protocols import Cache
-    from penstock.workflows.web.released import EventReader, Headers, ReleasedStream, StreamPosition
+    from penstock.workflows.web.released import Headers, ReleasedEvents, ReleasedStream, StreamPosition
 
 _LOG = logging.getLogger("penstock.web")
 
@@ -64,7 +64,7 @@ class SharedReleasedLog(ReleasedLog):
         self._cache = cache
 
     @asynccontextmanager
-    async def resuming(self, position: StreamPosition, owner: str = "") -> AsyncGenerator[EventReader]:
+    async def resuming(self, position: StreamPosition, owner: str = "") -> AsyncGenerator[ReleasedEvents]:
         """Read the events of a stream after a position, and those to come, whichever replica runs its request.
 
         Args:
@@ -75,7 +75,7 @@ class SharedReleasedLog(ReleasedLog):
             StreamGoneError: there is no such stream for this owner, or its rest is not kept any more.
         """
         with ExitStack() as stack:
-            reader: EventReader
+            reader: ReleasedEvents
             try:
                 reader = stack.enter_context(self.reading(position, owner))
             except StreamGoneError as error:

@@ -199,7 +199,7 @@ class RouteSection(FileSection):
 
 @dataclass(frozen=True, kw_only=True)
 class StateSection(FileSection):
-    """Where replicas of the gateway keep what they share."""
+    """The store that replicas of the gateway share."""
 
     url: Secret = entry(StoreUrl(), "The address of a server, best from the environment: ${STATE_URL}")
     name: str = entry(
