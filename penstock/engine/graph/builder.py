@@ -54,7 +54,7 @@ class RunOptions(TypedDict, total=False):
     max_error_retries: int
     ids: Ids
     clock: Clock
-    may_suspend: bool
+    may_suspend: bool | Collection[str]
 
 
 def policy_of(given: PolicyOptions) -> Policy:

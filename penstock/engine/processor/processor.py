@@ -19,6 +19,7 @@ from typing_extensions import TypeVar
 from penstock.engine.processor.stages import STAGES, StageName, full_name
 from penstock.engine.values.errors import OptionError, ProcessorError
 from penstock.engine.values.facts import AnyKey, Key, is_key
+from penstock.engine.values.frozen import thaw
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -158,7 +159,7 @@ class Processor(Generic[S]):
 
     def load_state(self, stored: Value) -> S:
         """Return the state that `dump_state` gave as a JSON value, which is frozen."""
-        return cast("S", dict(stored))
+        return cast("S", thaw(stored))
 
     def option(self, name: str) -> object:
         """Return an option of the constructor as drawings and ``repr`` may show it: the attribute of its name, or None.

@@ -6,7 +6,7 @@ A run owns the `Conversation` (messages, facts, roll-back, retry budgets) and th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, get_args
@@ -70,7 +70,7 @@ class Run:
     ``async with`` is required if the workflow has async shadow steps, and allowed in any case.
 
     With ``may_suspend=True``, a stage in which a step asks a person (``ctx.suspend``) ends with a suspended outcome,
-    and `resume_stage` goes on with it. Without it, such a stage is blocked.
+    and `resume_stage` goes on with it. Without it, such a stage is blocked. Names of stages allow it in these alone.
 
     Attributes:
         tripwire: the verdict that ended the run, if one did.
@@ -93,10 +93,10 @@ class Run:
         clock: Clock = SYSTEM_CLOCK,
         states: States | None = None,
         facts: Facts = NO_FACTS,
-        may_suspend: bool = False,
+        may_suspend: bool | Collection[str] = False,
     ) -> None:
         self.tripwire: Tripwire | None = None
-        self._may_suspend = may_suspend
+        self._may_suspend = STAGES.keys() if may_suspend is True else may_suspend or ()
         self._suspended = SuspendedStages()
         self._plans = plans
         self._agent = agent
@@ -226,11 +226,11 @@ class Run:
 
     @property
     def plans(self) -> Plans:
-        """What it runs, compiled."""
+        """Its workflow, compiled."""
         return self._plans
 
     def standing(self) -> Values:
-        """Return what is left of its budgets, so that another run can `restore` it: frozen values and messages."""
+        """Return the rest of its budgets, so that another run can `restore` it: frozen values and messages."""
         return self._conversation.standing()
 
     def restore(
@@ -650,7 +650,7 @@ class Run:
         """Roll back the rejected attempt; end the run, unless the model gets another attempt."""
         questions = call.questions
         origin = before if questions is None or questions.origin is None else questions.origin
-        if isinstance(end, SuspendedPayload) and self._may_suspend:
+        if isinstance(end, SuspendedPayload) and stage.name in self._may_suspend:
             return self._suspend(stage, call, before, origin, end, records)
         before = origin
         self._state.verdicts.clear()

@@ -333,6 +333,9 @@ class TextGuard(Processor):
         """
         return self.search.joined_only(found)
 
+    def dump_state(self, state: Value) -> None:
+        """Store nothing: the state of a guard may hold texts in which other guards have hidden something since."""
+
     def option(self, name: str) -> object:
         """Return an option as it was given, also one that chooses the texts."""
         return vars(self)[name] if name in vars(self) else getattr(self.scope, name, None)

@@ -426,6 +426,7 @@ class Agent:
             max_error_retries=options.error_retries(plans.wants_retries),
             ids=options.ids,
             clock=options.clock,
+            may_suspend=() if task.checkpoint is None else ("process_input",),
         )
         return run, task
 

@@ -35,6 +35,7 @@ from penstock.workflows.agent.tools import CallRules, ToolStep, may_ask
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 
+    from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.values.frozen import Value, Values
@@ -151,17 +152,24 @@ class Loop:
         checkpoint = self._task.checkpoint
         if checkpoint is not None and checkpoint.goes_on:
             return await self._go_on(checkpoint, out)
-        await self._judge_input(out)
-        return self._started and self.run.tripwire is None and await self._answer_decided(out)
+        await self._input_judged(await self.run.process_input(self._task.start), out)
+        return self._goes_on and await self._answer_decided(out)
 
-    async def _judge_input(self, out: Emitter[Chunk]) -> None:
-        """Judge the input, and emit the first chunks."""
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the input has passed: no verdict, and no question to a person."""
+        return self._started and self.run.tripwire is None and self.progress.asked is None
+
+    async def _input_judged(self, outcome: Outcome, out: Emitter[Chunk]) -> None:
+        """Emit the first chunks, after the verdict on the input."""
         run = self.run
-        outcome = await run.process_input(self._task.start)
         if outcome.blocked:
             await out.emit_all(outcome.chunks)
             return
         await self._emit_start(out)
+        if outcome.suspended:
+            self.progress.asked = outcome
+            return
         if outcome.data:
             left = await send_chunks(run, outcome.data)
             self.progress.data = left.accepted
@@ -181,6 +189,8 @@ class Loop:
         """
         run, task = self.run, self._task
         checkpoint.restore(run, self.progress, task.start)
+        if checkpoint.phase == "input":
+            return await self._answer_input(checkpoint, out)
         if checkpoint.changed and task.judges_again:
             outcome = await run.process_input()
             if outcome.blocked:
@@ -198,6 +208,18 @@ class Loop:
         goes_on = await self._wants_more(accepted=True)
         await self._save("step" if goes_on else "end")
         return goes_on
+
+    async def _answer_input(self, checkpoint: Checkpoint, out: Emitter[Chunk]) -> bool:
+        """Judge the input with the answers of persons; return whether a step follows. Without them it is blocked."""
+        run = self.run
+        expired = checkpoint.expired
+        if expired is not None:
+            run.stop(expired)
+            return False
+        asked = checkpoint.asked
+        outcome = await run.resume_stage("process_input", checkpoint.answers, asked["finished"], fresh=asked["fresh"])
+        await self._input_judged(outcome, out)
+        return self._goes_on
 
     async def _save(self, phase: Phase) -> None:
         """Store how far a request that was suspended has come."""
@@ -217,7 +239,9 @@ class Loop:
         checkpoint, progress = self._task.checkpoint, self.progress
         if checkpoint is None:
             return
-        if progress.pending and self.run.tripwire is None:
+        if progress.asked is not None and self.run.tripwire is None:
+            await checkpoint.ask(self.run, progress, progress.asked)
+        elif progress.pending and self.run.tripwire is None:
             progress.note_pending(open_calls(self.run, progress), self.run.message_list.get(progress.pending_in))
             await checkpoint.suspend(self.run, progress, self._task.settings["tools"])
         else:
@@ -341,7 +365,8 @@ class Loop:
 
     async def _end(self, out: Emitter[Chunk]) -> None:
         """Judge the result, report the steps whose answers were held, and emit the last chunks."""
-        await end_request(self.run, self.progress, out)
+        if self.progress.asked is None:
+            await end_request(self.run, self.progress, out)
         if self.run.tripwire is None:
             for place in self._unreported:
                 await self._report(place)
@@ -444,6 +469,7 @@ def make_result(
         total_usage(step.usage for step in steps),
         _response(run, steps),
         pending if how == "suspended" else (),
+        () if progress.asked is None else progress.asked.questions,
         run.facts,
         run.records,
         (*earlier, *run.spent),
@@ -467,7 +493,7 @@ def _status(run: Run, progress: RequestProgress, pending: tuple[ToolPart, ...]) 
         return "blocked"
     if progress.error is not None:
         return "failed"
-    return "suspended" if pending else "success"
+    return "suspended" if pending or progress.asked is not None else "success"
 
 
 def _response(run: Run, steps: tuple[StepResult, ...]) -> ModelResponse:

@@ -11,6 +11,7 @@ from penstock.workflows.agent.step_log import StepLog
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from penstock.engine.execution.outcome import Outcome
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message, ToolPart
@@ -31,6 +32,7 @@ class RequestProgress:
         data: chunks that were written before the first answer, to be stored with it.
         answering: whether an answer of the model has begun that is neither rejected, nor accepted and sent whole.
         closer: closes the open calls of its prompts.
+        asked: the outcome of a stage that waits for persons, or None.
     """
 
     steps: StepLog = field(default_factory=StepLog)
@@ -42,6 +44,7 @@ class RequestProgress:
     data: Sequence[Chunk] = ()
     answering: bool = False
     closer: CallCloser = field(default_factory=CallCloser)
+    asked: Outcome | None = None
 
     @property
     def last_answer(self) -> str:

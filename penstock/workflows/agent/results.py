@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message, Part
+    from penstock.engine.values.questions import PendingQuestion
     from penstock.engine.values.tripwire import Record, Tripwire
     from penstock.engine.values.usage import UsageEntry
 
@@ -122,6 +123,7 @@ class AgentResult(Generic[T]):
         response: the provider's report about the last answer, and the messages that are new.
         pending: the calls without a result: to tools that the caller runs, or that wait for approval; empty unless
             the status is ``suspended``.
+        questions: what persons are asked before the request goes on, by processors; only with ``reviews``.
         facts: the facts that processors have put, by key; not those about answers that were rejected or not sent.
         records: the record of each step of the workflows; empty unless the request had ``records=True``.
         spent: the usage of all models, including judges.
@@ -139,6 +141,7 @@ class AgentResult(Generic[T]):
     usage: Usage = field(default_factory=lambda: Usage(requests=0))
     response: ModelResponse = field(default_factory=ModelResponse)
     pending: tuple[ToolPart, ...] = ()
+    questions: tuple[PendingQuestion, ...] = ()
     facts: Facts = field(default_factory=dict["AnyKey", "Value"], repr=False)
     records: tuple[Record, ...] = field(default=(), repr=False)
     spent: tuple[UsageEntry, ...] = field(default=(), repr=False)

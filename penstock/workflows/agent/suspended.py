@@ -16,6 +16,7 @@ from penstock.engine.values.errors import ReviewError, StorageConflictError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze, thaw
 from penstock.engine.values.messages import ToolPart
 from penstock.engine.values.stored import StoredRun
+from penstock.engine.values.tripwire import Tripwire
 from penstock.engine.values.usage import UsageEntry
 from penstock.models.conversations import call_key
 from penstock.processors.tools.pins import definition_hash
@@ -36,6 +37,7 @@ from penstock.workflows.review.waiting import VERSION, CallDecision, Kind, Waiti
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
@@ -43,13 +45,14 @@ if TYPE_CHECKING:
     from penstock.workflows.agent.progress import RequestProgress
     from penstock.workflows.review.reviews import Reviews
 
-Phase = Literal["tools", "step", "end"]
-"""What comes next: calls of the last answer, another step, or the end."""
+Phase = Literal["input", "tools", "step", "end"]
+"""What comes next: the answers about the input, calls of the last answer, another step, or the end."""
 
 _REPEATED = ("retry", "error")
 """The finish reasons of attempts that were made again."""
 
 _INTERRUPTED = "the process that ran it ended, and whether it did its work is unknown; do not assume either"
+_UNANSWERED = "a person was asked about the input, and nobody answered in time"
 _EXPIRED = "nobody decided about this call in time, so it did not run; that is no refusal"
 
 
@@ -116,7 +119,7 @@ class Checkpoint:
 
     @property
     def phase(self) -> Phase:
-        """What comes next."""
+        """The next part of the request."""
         return cast("Phase", self._body["phase"])
 
     @property
@@ -169,7 +172,53 @@ class Checkpoint:
         hidden = replace(call, arguments=redactor_of(run)(thaw(call.arguments)))
         return await self._reviews.take(_key(thread_of(run), hidden), run.run_id)
 
+    @property
+    def asked(self) -> Values:
+        """The names of the steps that are finished in the stage that asks, and the ids of its new messages."""
+        return cast("Values", self._body["asked"])
+
+    @property
+    def answers(self) -> Values:
+        """The answers of persons by the ids of their questions."""
+        given = {id: _answer_of(CallDecision(**said)) for id, said in self._body.get("decisions", EMPTY).items()}
+        return FrozenDict({**self._body["asked"]["answers"], **given})
+
+    @property
+    def expired(self) -> Tripwire | None:
+        """The verdict on a request of which a question was not answered in time; None if all were."""
+        if not self._body.get("expired"):
+            return None
+        asked = next(one for one in self._body["waiting"] if one["call_id"] in self._body["expired"])
+        return Tripwire(_UNANSWERED, asked["tool"], "process_input", metadata={"suspended": True, "expired": True})
+
     # Storing
+
+    async def ask(self, run: Run, progress: RequestProgress, outcome: Outcome) -> None:
+        """Store a request whose input waits for answers of persons.
+
+        Raises:
+            StorageError: the store failed, or another process has taken the request over.
+        """
+        earlier = self.answers if "asked" in self._body else EMPTY
+        waiting = [
+            WaitingCall(
+                one.id,
+                one.processor_id,
+                one.shown,
+                "question",
+                call_digest(one.id, [one.reason, one.schema, one.shown], self._policy),
+                reason=one.reason,
+                schema=one.schema,
+            )
+            for one in outcome.questions
+        ]
+        hide = redactor_of(run)
+        asked = {"finished": outcome.finished, "fresh": sorted(outcome.fresh), "answers": earlier}
+        body = self._dumped(run, progress, "input", begun=())
+        shown = {"waiting": [call.dumped() for call in waiting], "question": outcome.text, "text": ""}
+        made = FrozenDict({**body, "asked": freeze(asked), **freeze(hide(thaw(freeze(shown))))})
+        times = [one.expires_in for one in outcome.questions if one.expires_in is not None]
+        self._stored = await self._reviews.suspend(self._made(run, made), expires_in=min(times, default=None))
 
     async def suspend(self, run: Run, progress: RequestProgress, tools: Mapping[str, Tool]) -> None:
         """Store a request that waits for decisions about its calls.
@@ -262,6 +311,14 @@ class Checkpoint:
 def _load_spent(body: Values) -> tuple[UsageEntry, ...]:
     stored = body.get("spent", ())
     return tuple(UsageEntry(one["model"], load_usage(one["usage"]), one["by"], one["attempts"]) for one in stored)
+
+
+def _answer_of(made: CallDecision) -> Value:
+    """Return a decision about a question as the answer that the step gets."""
+    if made.verdict == "answer":
+        return made.value
+    reason = {"reason": made.reason} if made.reason else {}
+    return FrozenDict({"decision": made.verdict, **reason})
 
 
 def _key(thread: str | None, call: ToolPart) -> str:

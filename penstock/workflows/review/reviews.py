@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
+from penstock.engine.values.answer_schema import answer_problem
 from penstock.engine.values.errors import OptionError, ReviewError, StorageConflictError
 from penstock.engine.values.frozen import FrozenDict, json_value
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK, RunStore
@@ -173,18 +174,28 @@ class Reviews:
         if call.decision is not None:
             by = f" by {call.decision.by}" if call.decision.by else ""
             raise ReviewError(run_id, f"the call {call_id} was decided about already{by}: {call.decision.verdict}")
-        if (decision.verdict == "answer") != (call.kind == "result"):
+        if call.kind != "question" and (decision.verdict == "answer") != (call.kind == "result"):
             wanted = "a result: use answer" if call.kind == "result" else "approval: use approve or reject"
             raise ReviewError(run_id, f"the call {call_id} waits for {wanted}")
+        if call.kind == "question" and call.schema is not None:
+            said = decision.value if decision.verdict == "answer" else {"decision": decision.verdict}
+            if problem := answer_problem(call.schema, said):
+                raise ReviewError(run_id, f"the answer does not fit the schema of the question: {problem}")
         if self.is_over(seen.due_at):
             raise ReviewError(run_id, "its time is over; go on with it, and the model is told that nobody has decided")
         return call
 
     # Who goes on
 
-    async def suspend(self, run: StoredRun) -> StoredRun:
-        """Store a run that waits from now on; return it as stored."""
-        due = None if self.expires_in is None else self._now() + timedelta(seconds=self.expires_in)
+    async def suspend(self, run: StoredRun, *, expires_in: float | None = None) -> StoredRun:
+        """Store a run that waits from now on; return it as stored.
+
+        Args:
+            run: the run.
+            expires_in: the seconds for a decision, if they are fewer than `Reviews.expires_in`.
+        """
+        limits = [seconds for seconds in (self.expires_in, expires_in) if seconds is not None]
+        due = self._now() + timedelta(seconds=min(limits)) if limits else None
         return await self.store.save_run(replace(run, status="waiting", due_at=due))
 
     async def claim(self, run_id: str) -> StoredRun:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 VERSION = 1
 """The version of the stored body that this Penstock writes."""
 
-Kind = Literal["approval", "result"]
-"""What a call waits for: approval, or a result from whoever runs the tool."""
+Kind = Literal["approval", "result", "question"]
+"""What is waited for: approval of a call, its result from whoever runs the tool, or the answer to a step's question."""
 
 Verdict = Literal["approve", "reject", "answer"]
 
@@ -55,15 +55,17 @@ class CallDecision:
 
 @dataclass(frozen=True, slots=True)
 class WaitingCall:
-    """A call of a tool that a suspended run waits for.
+    """A call of a tool that a suspended run waits for, or a question of a step.
 
     Attributes:
-        call_id: the id of the call.
-        tool: the name of the tool.
-        arguments: its arguments, as the guards left them.
-        kind: ``approval``, or ``result``: the application runs the tool itself.
+        call_id: the id of the call, or of the question.
+        tool: the name of the tool, or of the processor that asks.
+        arguments: its arguments, as the guards left them; of a question, the values to show.
+        kind: ``approval``, ``result`` (the application runs the tool itself) or ``question``.
         digest: a hash of the tool's definition, the arguments and the policy; see `CallDecision.digest`.
         decision: the decision, or None.
+        reason: why a step asks; empty for a call.
+        schema: the JSON Schema of the answer; None: any JSON value, or a call.
     """
 
     call_id: str
@@ -72,12 +74,14 @@ class WaitingCall:
     kind: Kind = "approval"
     digest: str = ""
     decision: CallDecision | None = None
+    reason: str = ""
+    schema: Values | None = None
 
     def dumped(self) -> Values:
         """Return it as JSON values, without its decision."""
-        return FrozenDict(
-            call_id=self.call_id, tool=self.tool, arguments=self.arguments, kind=self.kind, digest=self.digest
-        )
+        names = ("call_id", "tool", "arguments", "kind", "digest")
+        asked = {"reason": self.reason, "schema": self.schema} if self.kind == "question" else {}
+        return FrozenDict({**{name: getattr(self, name) for name in names}, **asked})
 
 
 @dataclass(frozen=True, slots=True)

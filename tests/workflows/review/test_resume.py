@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from penstock import Agent, InMemoryStorage, Memory, ModerationProcessor, PIIDetector, Tool, processor
-from penstock.engine import OutputResultContext, ToolCallContext, ToolResultContext
+from penstock.engine import InputContext, OutputResultContext, TextGuard, ToolCallContext, ToolResultContext
 from penstock.engine.values.errors import ModelError, ReviewError, UsageError
 from penstock.processors.tools import HumanReview, ToolPolicy
 from penstock.testing import ScriptedModel
@@ -19,6 +19,7 @@ from penstock.workflows.review import Reviews
 from tests.workflows.review.made import CALLS, SECRET, Shop, agent, stored_text
 
 if TYPE_CHECKING:
+    from penstock.engine.processor.context import AnyContext
     from penstock.engine.values.frozen import Value
 
 pytestmark = pytest.mark.anyio
@@ -304,7 +305,7 @@ async def test_an_agent_without_reviews_stores_nothing() -> None:
 
 
 async def test_a_human_review_of_calls_waits_in_the_store() -> None:
-    """A question at another stage blocks: an agent cannot wait there yet."""
+    """A question about the answer blocks: an agent cannot wait there yet."""
     store, shop = InMemoryStorage(), Shop()
     made: Any = {"processors": [HumanReview(["tool_call"], tools=["look_up"])]}
 
@@ -317,7 +318,82 @@ async def test_a_human_review_of_calls_waits_in_the_store() -> None:
     assert (asked.status, asked.pending[0].name) == ("suspended", "look_up")
     done = await agent(store, ["Done."], shop, Tool(look_up), **made).resume(asked.run_id, decisions={"call-1": True})
     assert (done.status, done.steps[0].tool_calls[0].result) == ("success", "found")
-    at_input: Any = {"processors": [HumanReview(["input"])]}
-    blocked = await agent(store, ["Done."], shop, **at_input).generate("Refund order 7")
+    at_end: Any = {"processors": [HumanReview(["output"])]}
+    blocked = await agent(store, ["Done."], shop, **at_end).generate("Refund order 7")
     assert blocked.tripwire is not None
     assert blocked.tripwire.metadata["suspended"] is True
+
+
+async def test_a_question_about_the_input_waits_in_the_store() -> None:
+    """The steps that are finished do not run again, the guards judge an edited text, and a rejection blocks."""
+    store, shop = InMemoryStorage(), Shop()
+    judged: list[str] = []
+
+    @processor("process_input")
+    def count(ctx: InputContext) -> None:
+        judged.append(ctx.text)
+
+    made: Any = {"processors": [count, HumanReview(["input"], reviewers=["finance"]), PIIDetector()]}
+    asked = await agent(store, [], shop, **made).generate(f"A refund for {SECRET}")
+    assert (asked.status, asked.text, len(asked.questions)) == ("suspended", "", 1)
+    (waiting,) = (await Reviews(store).runs()).items
+    assert (waiting.question, waiting.calls[0].kind) == ("A refund for a*n@*******.com", "question")
+    assert SECRET not in await stored_text(store, asked.run_id)
+    with pytest.raises(ReviewError, match="does not fit the schema"):
+        await Reviews(store).answer(asked.run_id, waiting.calls[0].call_id, {"decision": "perhaps"})
+    await Reviews(store).approve(asked.run_id, by="eve")
+    done = await agent(store, ["Done."], shop, **made).resume(asked.run_id)
+    assert (done.status, done.text, judged) == ("success", "Done.", [f"A refund for {SECRET}"])
+
+    asked = await agent(store, [], shop, **made).generate("A refund, please")
+    text = {"decision": "approve", "text": f"A refund for {SECRET}, but small"}
+    (question,) = asked.questions
+    later = agent(store, ["Done."], shop, **made)
+    done = await later.resume(asked.run_id, results={question.id: text})
+    assert isinstance(later.model, ScriptedModel)
+    assert later.model.requests[0].messages[-1].text == "A refund for a*n@*******.com, but small"
+
+    asked = await agent(store, [], shop, **made).generate("A refund, please")
+    rejected = await agent(store, ["Done."], shop, **made).resume(
+        asked.run_id, decisions={asked.questions[0].id: "not today"}
+    )
+    assert rejected.tripwire is not None
+    assert (await Reviews(store).run(asked.run_id)).status == "ended"
+
+
+async def test_a_question_that_nobody_answers_blocks_its_request() -> None:
+    """The verdict says that nobody answered; nobody is said to have refused."""
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+
+    class Clock:
+        def now(self) -> datetime:
+            return now[0]
+
+    store, shop = InMemoryStorage(), Shop()
+    reviews = Reviews(store, clock=Clock())
+    made: Any = {"processors": [HumanReview(["input"], expires_in=60)]}
+    asked = await agent(reviews, [], shop, **made).generate("A refund, please")
+    now[0] += timedelta(seconds=61)
+    done = await agent(reviews, ["Done."], shop, **made).resume(asked.run_id)
+    assert done.tripwire is not None
+    assert (done.tripwire.metadata["expired"], done.tripwire.stage) == (True, "process_input")
+
+
+async def test_a_guard_in_front_does_not_store_the_texts_that_it_has_judged() -> None:
+    """A model's answer that a later guard redacts stands in the state of an earlier one."""
+    store, shop = InMemoryStorage(), Shop()
+
+    class Remembers(TextGuard):
+        """Keeps the texts that it has read, as guards may."""
+
+        def find(self, text: str, ctx: AnyContext, *, final: bool) -> tuple[()]:
+            """Keep the text."""
+            del final
+            ctx.state.setdefault("read", []).append(text)
+            return ()
+
+    calls: Any = {**CALLS, "text": f"I will tell {SECRET}."}
+    made: Any = {"processors": [Remembers(), PIIDetector()]}
+    asked = await agent(store, [calls], shop, **made).generate(f"Refund order 7 for {SECRET}")
+    assert asked.status == "suspended"
+    assert SECRET not in await stored_text(store, asked.run_id)
