@@ -233,11 +233,14 @@ class Checkpoint:
         answer = run.message_list.get(progress.pending_in)
         shown = hide({"question": asked, "text": "" if answer is None else answer.text})
         made = FrozenDict({**body, **freeze(shown), "waiting": tuple(call.dumped() for call in waiting)})
-        self._stored = await self._reviews.suspend(self._made(run, made))
-        for call, shown in zip(progress.pending, waiting, strict=True):
-            if shown.kind == "approval":
-                key = _key(self._stored.thread_id, replace(call, arguments=shown.arguments))
-                await self._reviews.note_asked(key, self._stored)
+        keys = [
+            _key(thread_of(run), replace(call, arguments=shown.arguments))
+            for call, shown in zip(progress.pending, waiting, strict=True)
+            if shown.kind == "approval"
+        ]
+        self._stored = await self._reviews.suspend(self._made(run, FrozenDict({**made, "notes": tuple(keys)})))
+        for key in keys:
+            await self._reviews.note_asked(key, self._stored)
 
     async def begin(self, run: Run, progress: RequestProgress, calls: Iterable[str]) -> None:
         """Store that the tools of these calls begin, unless the request never was suspended."""

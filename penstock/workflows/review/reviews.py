@@ -33,6 +33,15 @@ LEASE = 600.0
 _ASKED_BY = "asked_by"
 """The field of a note about a call, which names the run that asks about it."""
 
+_NOTE = "asked-"
+"""The beginning of the ids of such notes."""
+
+_NOTES = "notes"
+"""The field of a run with the keys of its notes."""
+
+_PAGE = 500
+"""How many ended runs are read at once."""
+
 _ATTEMPTS = 5
 """How often a decision is stored anew because others have changed the run meanwhile."""
 
@@ -136,7 +145,24 @@ class Reviews:
 
     async def delete(self, run_id: str) -> bool:
         """Delete a run with everything in it. Returns whether there was one."""
+        stored = await self.store.run(run_id)
+        for key in () if stored is None else stored.body.get(_NOTES, ()):
+            await self.store.delete_run(f"{_NOTE}{key}")
         return await self.store.delete_run(run_id)
+
+    async def prune(self, older_than: float) -> int:
+        """Delete runs that ended more than so many seconds ago. Returns how many there were."""
+        limit = self._now() - timedelta(seconds=older_than)
+        deleted = 0
+        after: str | None = None
+        while True:
+            page = await self.store.runs(status="ended", limit=_PAGE, after=after)
+            for run in page.items:
+                if _ASKED_BY not in run.body and run.updated_at is not None and run.updated_at < limit:
+                    deleted += await self.delete(run.id)
+            after = page.following
+            if after is None:
+                return deleted
 
     async def _decide(self, run_id: str, call_id: str | None, decision: CallDecision) -> WaitingRun:
         for attempt in range(_ATTEMPTS):
@@ -234,7 +260,7 @@ class Reviews:
         """Store that a run has ended: only its decisions are kept; return it as stored."""
         kept = {
             name: run.body[name]
-            for name in ("version", "policy", "waiting", "decisions", "taken_by")
+            for name in ("version", "policy", "waiting", "decisions", "taken_by", _NOTES)
             if name in run.body
         }
         return await self.store.save_run(replace(run, status="ended", due_at=None, body=FrozenDict(kept)))
@@ -247,8 +273,8 @@ class Reviews:
             run: the run, as stored.
         """
         for _ in range(_ATTEMPTS):
-            known = await self.store.run(f"asked-{key}")
-            note = known or StoredRun(f"asked-{key}", run.agent, "ended", thread_id=run.thread_id)
+            known = await self.store.run(f"{_NOTE}{key}")
+            note = known or StoredRun(f"{_NOTE}{key}", run.agent, "ended", thread_id=run.thread_id)
             try:
                 await self.store.save_run(replace(note, body=FrozenDict({"version": VERSION, _ASKED_BY: run.id})))
             except StorageConflictError:
@@ -265,7 +291,7 @@ class Reviews:
             key: see `note_asked`.
             taker: the id of the run of the request.
         """
-        note = await self.store.run(f"asked-{key}")
+        note = await self.store.run(f"{_NOTE}{key}")
         if note is None:
             return True
         run = await self.store.run(note.body[_ASKED_BY])

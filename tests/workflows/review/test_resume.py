@@ -397,3 +397,24 @@ async def test_a_guard_in_front_does_not_store_the_texts_that_it_has_judged() ->
     asked = await agent(store, [calls], shop, **made).generate(f"Refund order 7 for {SECRET}")
     assert asked.status == "suspended"
     assert SECRET not in await stored_text(store, asked.run_id)
+
+
+async def test_runs_that_ended_are_pruned_with_all_that_belongs_to_them() -> None:
+    """Those that wait stay."""
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+
+    class Clock:
+        def now(self) -> datetime:
+            return now[0]
+
+    store, shop = InMemoryStorage(clock=Clock()), Shop()
+    reviews = Reviews(store, clock=Clock())
+    ended = await agent(reviews, [CALLS], shop).generate("Refund order 7", thread_id="t")
+    waits = await agent(reviews, [CALLS], shop).generate("Refund order 7", thread_id="u")
+    await agent(reviews, ["Done."], shop).resume(ended.run_id, decisions={"call-1": True})
+    assert await reviews.prune(60) == 0
+    now[0] += timedelta(seconds=61)
+    assert await reviews.prune(60) == 1
+    rows = (await store.runs()).items
+    assert {row.id for row in rows} >= {waits.run_id}
+    assert len(rows) == 2, "the run that waits, and the note about its call"
