@@ -97,7 +97,7 @@ class Run:
     ) -> None:
         self.tripwire: Tripwire | None = None
         self._may_suspend = STAGES.keys() if may_suspend is True else may_suspend or ()
-        self._suspended = SuspendedStages()
+        self._suspended: SuspendedStages | None = None  # made with the first stage that waits
         self._plans = plans
         self._agent = agent
         retries = self._retries = 0 if max_processor_retries is None else max_processor_retries
@@ -538,7 +538,7 @@ class Run:
         block = self._plans.stage(stage.name)
         if block is not None and block.movable and must_take_turn():
             await take_turn()
-        if self.tripwire is not None or (self._suspended.waiting and self._suspended.refuse(stage, info)):
+        if self.tripwire is not None or (self._suspended is not None and self._suspended.refuse(stage, info)):
             return self._stopped(stage).after_verdict()
         if self._state.pending and not stage.overlaps and await self._drained():
             return self._stopped(stage)
@@ -686,6 +686,8 @@ class Run:
         log.info("%s: %s asks a person in %s", self._plans.name, end.questions[0].processor_id, stage.name)
         self._conversation.queued_from = None  # the checks that waited for the model have run
         self._conversation.keep(stage, before, end)
+        if self._suspended is None:
+            self._suspended = SuspendedStages()
         self._suspended.add(stage, SuspendedStage(call, end, origin))
         return Outcome(call, end.opened(), records)
 
@@ -724,7 +726,7 @@ class Run:
                 f"{name!r} is no stage that can be suspended; {', '.join(STAGES)} are, but not {STREAM.name}"
             )
         now = self._conversation.payload
-        waiting = self._suspended.find(stage, details)
+        waiting = None if self._suspended is None else self._suspended.find(stage, details)
         call, start = resumed_call(self._state, stage, waiting, now, messages, frozenset(fresh), details)
         origin = before_messages(now, call.fresh) if waiting is None else waiting.origin
         questions = StageQuestions(FrozenDict(answers), finished, origin)
@@ -735,7 +737,7 @@ class Run:
     ) -> Outcome:
         if self.tripwire is not None:
             return self._stopped(stage).after_verdict()
-        if waiting is not None:
+        if waiting is not None and self._suspended is not None:
             self._suspended.remove(waiting)
         block = self._plans.stage(stage.name)
         spans = self._state.spans
@@ -748,7 +750,7 @@ class Run:
             end = start if block is None else await execute(block, call, start)
             return self._ended(stage, call, before, end, edited=end.differs(start))
         except BaseException:
-            if waiting is not None:
+            if waiting is not None and self._suspended is not None:
                 self._suspended.add(stage, waiting)  # it still waits, and can be resumed again
             raise
 
