@@ -83,7 +83,7 @@ def path_may_follow(text: str, low: int, high: int) -> bool:
 
 
 _ID, _ID_DIGITS = 12, 2  # characters and digits of a local part that may be an id
-_NAMED = deferred(r"[^\W\d_]{2,}(?:[._+-]?[^\W\d_]+){0,6}[._-]?\d{0,4}|[^\W\d_]{2,}[._-]?(?:19|20)\d{2,6}")
+_NAMED = deferred(r"[^\W\d_]{2,}(?:[._+-][^\W\d_]+){0,6}[._-]?\d{0,4}|[^\W\d_]{2,}[._-]?(?:19|20)\d{2,6}")
 
 
 def _is_id(local: str) -> bool:
