@@ -9,7 +9,7 @@ CORES  ?= --numprocesses auto --dist worksteal # as many tests at once as there 
 
 # What `make test` runs, and what it leaves: tests/conftest.py. The engine's coverage is that of both, so it needs both.
 FAST := -m "not rest" --hypothesis-profile quick --durations 20
-REST := -m "rest or hypothesis" --durations 20
+REST := -m "rest or hypothesis" --hypothesis-profile rest --durations 20
 
 BIN     := $(VENV)/bin
 CORE    := $(VENV)-core

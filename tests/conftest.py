@@ -3,7 +3,7 @@
 Tests with the marker ``rest`` are left to `make test-rest`: those that start many processes, browsers or servers, that
 prove a proof, or that repeat what others show. The second event loop repeats what the first one shows, and a product of
 parameters repeats each of their values; tests/laws.py has the numbers. Laws run in both: with a part of their examples
-in `make test` (hypothesis's profile ``quick``), with all in `make test-rest` (the marker ``hypothesis``, which
+in `make test` (hypothesis's profile ``quick``), with half in `make test-rest` (the marker ``hypothesis``, which
 hypothesis adds); of those with seeds, `make test-rest` has the other three quarters. Plain ``pytest`` runs both.
 """
 
@@ -20,7 +20,7 @@ import anyio
 import pytest
 from hypothesis import settings
 
-from tests.laws import ALL, QUICK, repeated
+from tests.laws import ALL, QUICK, REST, repeated
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -29,6 +29,7 @@ pytest_plugins = ["tests.hosts.plugin"]
 
 # pytest-timeout is the fuse; a deadline per example only makes tests fail on a busy machine.
 settings.register_profile("penstock", deadline=None, max_examples=ALL)
+settings.register_profile("rest", deadline=None, max_examples=REST)
 settings.register_profile("quick", deadline=None, max_examples=QUICK)
 settings.load_profile("penstock")
 

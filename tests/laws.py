@@ -1,4 +1,4 @@
-"""How much of a law or of a product of parameters `make test` tries; `make test-rest` tries all."""
+"""How much of a law or of a product of parameters `make test` and `make test-rest` try."""
 
 import random
 from collections import Counter
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import settings
 
 ALL = 100
+REST = 50
 QUICK = 10
-"""The examples of a law without a number of its own in `make test-rest`, and under hypothesis's profile ``quick``."""
+"""The examples of a law without a number of its own: of plain pytest, in `make test-rest`, and in `make test`."""
 SEEDS = 0.25
 """The part of a law's seeds that `make test` tries."""
 OFTEN = 2
