@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FAST = ("an arm without a guard", "an arm for short texts", "shadow", "single chunks", "the wrong list", "no sources")
 FAST_WHOLE = ("secrets", "in both arms")
-QUICK, MANY, FULL = 100, 200, 500
+QUICK, MANY, FULL = 100, 60, 250
 """How many cases: of some workflows in `make test`, of those without a hole, and of those whose hole is to be found."""
 DISGUISED = tuple(name for name in ATTACKS if name not in ("disguises", "encodings"))
 
