@@ -311,7 +311,7 @@ class Agent:
             )
             return await self._prepared((), known, own_lists=own_lists, stored=stored)
         except BaseException:
-            await reviews.suspend(stored)
+            await reviews.release(stored)
             raise
 
     def draw(

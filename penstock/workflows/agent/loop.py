@@ -168,7 +168,7 @@ class Loop:
             return
         await self._emit_start(out)
         if outcome.suspended:
-            self.progress.asked = outcome
+            self.progress.asked, self.progress.finish_reason = outcome, "other"
             return
         if outcome.data:
             left = await send_chunks(run, outcome.data)

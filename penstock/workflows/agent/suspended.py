@@ -7,6 +7,7 @@ its tools run, after each of them, and after each step. Another process that tak
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -216,7 +217,7 @@ class Checkpoint:
         asked = {"finished": outcome.finished, "fresh": sorted(outcome.fresh), "answers": earlier}
         body = self._dumped(run, progress, "input", begun=())
         shown = {"waiting": [call.dumped() for call in waiting], "question": outcome.text, "text": ""}
-        made = FrozenDict({**body, "asked": freeze(asked), **freeze(hide(thaw(freeze(shown))))})
+        made = FrozenDict({**body, **self._earlier(), "asked": freeze(asked), **freeze(hide(thaw(freeze(shown))))})
         times = [one.expires_in for one in outcome.questions if one.expires_in is not None]
         self._stored = await self._reviews.suspend(self._made(run, made), expires_in=min(times, default=None))
 
@@ -238,9 +239,22 @@ class Checkpoint:
             for call, shown in zip(progress.pending, waiting, strict=True)
             if shown.kind == "approval"
         ]
-        self._stored = await self._reviews.suspend(self._made(run, FrozenDict({**made, "notes": tuple(keys)})))
+        earlier = self._earlier()
+        notes = (*earlier["notes"], *keys)
+        self._stored = await self._reviews.suspend(self._made(run, FrozenDict({**made, **earlier, "notes": notes})))
         for key in keys:
             await self._reviews.note_asked(key, self._stored)
+
+    def _earlier(self) -> Values:
+        """Return the record of the decisions before the calls and questions that are stored now."""
+        body = self._body
+        made = body.get("decisions", EMPTY)
+        decided = tuple(
+            FrozenDict({**one, "decision": made[one["call_id"]]})
+            for one in body.get("waiting", ())
+            if one["call_id"] in made
+        )
+        return FrozenDict(earlier=(*body.get("earlier", ()), *decided), notes=body.get("notes", ()))
 
     async def begin(self, run: Run, progress: RequestProgress, calls: Iterable[str]) -> None:
         """Store that the tools of these calls begin, unless the request never was suspended."""
@@ -258,12 +272,22 @@ class Checkpoint:
             self._stored = await self._reviews.end(self._stored)
 
     async def give_back(self) -> None:
-        """Let others take the request up again where it stood last, since it failed here."""
+        """Let others take the request up again where it stood last, since it failed here; unless others have it."""
         if self._stored is not None and self._stored.status == "running":
-            self._stored = await self._reviews.suspend(self._stored)
+            with suppress(StorageConflictError):
+                self._stored = await self._reviews.release(self._stored)
 
     async def _renew(self, run: Run, progress: RequestProgress, phase: Phase, *, begun: Sequence[str]) -> None:
-        body = FrozenDict({**self._body, **self._dumped(run, progress, phase, begun=begun)})
+        """Store how far the request has come.
+
+        If the end of the request has yet to judge its answers, they are not stored before: only the calls that begin
+        are noted, and a process that takes the request over begins where it was suspended.
+        """
+        if run.releases == "result":
+            begun = sorted({*self._body["begun"], *begun})
+            body = FrozenDict({**self._body, "begun": tuple(begun)})
+        else:
+            body = FrozenDict({**self._body, **self._dumped(run, progress, phase, begun=begun)})
         try:
             self._stored = await self._reviews.renew(self._made(run, body))
         except StorageConflictError as error:

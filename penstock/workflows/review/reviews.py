@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from penstock.engine.values.answer_schema import answer_problem
@@ -15,7 +15,6 @@ from penstock.workflows.review.waiting import VERSION, CallDecision, WaitingRun,
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.protocols import Clock
@@ -32,6 +31,9 @@ LEASE = 600.0
 
 _ASKED_BY = "asked_by"
 """The field of a note about a call, which names the run that asks about it."""
+
+_EXPIRES_AT = "expires_at"
+"""The field of a run with the time until which its calls can be decided about, as ISO text; None: for ever."""
 
 _NOTE = "asked-"
 """The beginning of the ids of such notes."""
@@ -222,6 +224,17 @@ class Reviews:
         """
         limits = [seconds for seconds in (self.expires_in, expires_in) if seconds is not None]
         due = self._now() + timedelta(seconds=min(limits)) if limits else None
+        body = FrozenDict({**run.body, _EXPIRES_AT: None if due is None else due.isoformat()})
+        return await self.store.save_run(replace(run, status="waiting", due_at=due, body=body))
+
+    async def release(self, run: StoredRun) -> StoredRun:
+        """Store that a run which was claimed waits again, as long as before; return it as stored.
+
+        Raises:
+            StorageConflictError: another process has taken it over.
+        """
+        until: str | None = run.body.get(_EXPIRES_AT)
+        due = None if until is None else datetime.fromisoformat(until)
         return await self.store.save_run(replace(run, status="waiting", due_at=due))
 
     async def claim(self, run_id: str) -> StoredRun:
@@ -260,7 +273,7 @@ class Reviews:
         """Store that a run has ended: only its decisions are kept; return it as stored."""
         kept = {
             name: run.body[name]
-            for name in ("version", "policy", "waiting", "decisions", "taken_by", _NOTES)
+            for name in ("version", "policy", "waiting", "decisions", "earlier", "taken_by", _NOTES)
             if name in run.body
         }
         return await self.store.save_run(replace(run, status="ended", due_at=None, body=FrozenDict(kept)))
@@ -296,7 +309,7 @@ class Reviews:
             return True
         run = await self.store.run(note.body[_ASKED_BY])
         if run is None or run.status != "waiting":
-            return run is None or run.body.get("taken_by") == taker
+            return run is not None and run.body.get("taken_by") == taker
         try:
             await self.end(replace(run, body=FrozenDict({**run.body, "taken_by": taker})))
         except StorageConflictError:

@@ -13,6 +13,7 @@ import pytest
 from penstock import Agent, InMemoryStorage, Memory, ModerationProcessor, PIIDetector, Tool, processor
 from penstock.engine import InputContext, OutputResultContext, TextGuard, ToolCallContext, ToolResultContext
 from penstock.engine.values.errors import ModelError, ReviewError, UsageError
+from penstock.engine.values.frozen import thaw
 from penstock.processors.tools import HumanReview, ToolPolicy
 from penstock.testing import ScriptedModel
 from penstock.workflows.review import Reviews
@@ -21,6 +22,8 @@ from tests.workflows.review.made import CALLS, SECRET, Shop, agent, stored_text
 if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.stored import StoredRun
 
 pytestmark = pytest.mark.anyio
 
@@ -418,3 +421,59 @@ async def test_runs_that_ended_are_pruned_with_all_that_belongs_to_them() -> Non
     rows = (await store.runs()).items
     assert {row.id for row in rows} >= {waits.run_id}
     assert len(rows) == 2, "the run that waits, and the note about its call"
+
+
+async def test_an_answer_that_the_end_has_yet_to_judge_is_not_stored() -> None:
+    """Not for a moment, while the request goes on; the calls that begin are noted all the same."""
+
+    class Watched(InMemoryStorage):
+        """Keeps every body that was stored."""
+
+        bodies: list[str]
+
+        async def save_run(self, run: StoredRun) -> StoredRun:
+            self.bodies.append(json.dumps(thaw(dict(run.body))))
+            return await super().save_run(run)
+
+    @processor("process_output_result", edits="spans")
+    def hides(ctx: OutputResultContext) -> MessageList:
+        return ctx.message_list.map_text(lambda text: text.replace("password", "[HIDDEN]"), ctx.messages)
+
+    store, shop = Watched(), Shop()
+    store.bodies = []
+    made: Any = {"processors": [hides]}
+
+    def note(text: str) -> str:
+        """Note a text."""
+        return text
+
+    later: Any = {"text": "The password is here.", "tool_calls": [{"id": "n", "name": "note", "args": {"text": "x"}}]}
+    asked = await agent(store, [CALLS], shop, Tool(note), **made).generate("Refund order 7")
+    done = await agent(store, [later, "Done."], shop, Tool(note), **made).resume(
+        asked.run_id, decisions={"call-1": True}
+    )
+    assert (done.status, len(shop.refunded)) == ("success", 1)
+    assert "[HIDDEN]" in done.text
+    assert not any("password" in body for body in store.bodies)
+    assert any('"begun": ["call-1", "n"]' in body for body in store.bodies)
+
+
+async def test_earlier_decisions_stay_in_the_record() -> None:
+    """A run that is suspended twice ends with both, and with the time that it had before."""
+    store, shop = InMemoryStorage(), Shop()
+    again: Any = {"tool_calls": [{"id": "call-2", "name": "refund", "args": {"order": 8}}]}
+    asked = await agent(store, [CALLS], shop).generate("Refund order 7")
+    twice = await agent(store, [again], shop).resume(asked.run_id, decisions={"call-1": True}, by="eve")
+    assert twice.status == "suspended"
+    before = await Reviews(store).run(asked.run_id)
+    await Reviews(store).approve(asked.run_id, by="bob")
+    with pytest.raises(ModelError):
+        await agent(store, [{"error": {"status": 400, "message": "down"}}], shop).resume(asked.run_id)
+    assert (await Reviews(store).run(asked.run_id)).due_at == before.due_at
+    await agent(store, ["Done."], shop).resume(asked.run_id)
+    kept = await store.run(asked.run_id)
+    assert kept is not None
+    assert [one["decision"]["by"] for one in kept.body["earlier"]] == ["eve"]
+    assert kept.body["decisions"]["call-2"]["by"] == "bob"
+    assert len(kept.body["notes"]) == 2
+    assert [order for order, _ in shop.refunded] == [7, 8]
