@@ -2,13 +2,13 @@
 
 A budget has five kinds of keys, which share a hash tag, and so a slot of a cluster:
 
-    (none)       a hash: what each model and all of them have spent so far, reservations by holder, expired ones
+    (none)       a hash: the amounts that each model and all of them have spent, reservations by holder, expired ones
     :leases      holders by the end of their lease
     :names       names of settled amounts, and of expired reservations, by time
-    :marks       what had been spent when a bucket of time began: ``start:width:amount``, by start
+    :marks       the amount spent before a bucket of time: ``start:width:amount``, by start
     :marks:…     the same for each model
 
-What was spent since a time is what has been spent so far, less the amount of the bucket that the time lies in: a window
+The amount spent since a time is the total, less the amount of the bucket that the time lies in: a window
 rolls over without a reset, whatever its length. Buckets become wider with age.
 """
 
@@ -54,7 +54,7 @@ end
 _SPENT = """
 local function bucket(mark) return string.match(mark, '^(%d+):(%d+):(%d+)$') end
 
--- What was spent since a time, with the whole bucket that it lies in.
+-- The amount spent since a time, with the whole bucket that it lies in.
 local function spent_since(marks, total, since)
   if since == nil then return total end
   local mark = redis.call('ZREVRANGEBYSCORE', marks, since, '-inf', 'LIMIT', 0, 1)[1]
@@ -75,7 +75,7 @@ _SPEND = """
 -- Width of buckets, how long they stay so narrow, and the next width; all in seconds.
 local LEVELS = {{1, 120, 60}, {60, 28800, 3600}, {3600, 691200, 86400}}
 
--- Let old buckets of a width become part of wider ones: the first of them says what was spent before.
+-- Let old buckets of a width become part of wider ones: the first of them has the amount before.
 local function widen(marks, width, keeps, wider, now)
   local edge = math.floor((now - keeps) / wider) * wider
   local last = -1
@@ -115,7 +115,7 @@ local function spend(account, marks, field, cost, now)
   redis.call('HINCRBY', account, field, whole(cost))
 end
 
--- Count the reservations whose lease has ended as spent: nobody knows what their holders have done.
+-- Count the reservations whose lease has ended as spent: their holders may have spent them.
 local function expire(account, leases, names, marks, unsettled, model, now)
   for _, holder in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 1000)) do
     local held = redis.call('HGET', account, 'r:' .. holder)
@@ -148,8 +148,8 @@ RESERVE = ServerScript(
     + _LIFE
     + _SPEND
     + """
--- KEYS account, leases, names, marks, marks of what nobody settled
--- ARGV holder, cost, limit, window, seconds of the lease, name of what nobody settled
+-- KEYS account, leases, names, marks, marks of expired reservations
+-- ARGV holder, cost, limit, window, seconds of the lease, name of expired reservations
 local account, leases, names, marks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local holder, cost, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = clock()
@@ -177,8 +177,8 @@ SETTLE = ServerScript(
     + _SPENT
     + _SPEND
     + """
--- KEYS account, leases, names, marks, marks of what nobody settled, marks of the model
--- ARGV charge, cost, name of the model, holder or '', name of what nobody settled, seconds that names are kept
+-- KEYS account, leases, names, marks, marks of expired reservations, marks of the model
+-- ARGV charge, cost, name of the model, holder or '', name of expired reservations, seconds that names are kept
 local account, leases, names, marks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now = clock()
 expire(account, leases, names, marks, KEYS[5], ARGV[5], now)
@@ -213,7 +213,7 @@ RELEASE = ServerScript(
     + _SPENT
     + _SPEND
     + """
--- KEYS as for RESERVE; ARGV holder, name of what nobody settled
+-- KEYS as for RESERVE; ARGV holder, name of expired reservations
 expire(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], ARGV[2], clock())
 release(KEYS[1], KEYS[2], ARGV[1])
 return 1
