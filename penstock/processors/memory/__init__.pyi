@@ -1,4 +1,4 @@
-from penstock.processors.memory._storing import VAULT as VAULT, vault_redactor as vault_redactor
+from penstock.processors.memory._storing import VAULT as VAULT, vault_redactor as vault_redactor, vaults_of as vaults_of
 from penstock.processors.memory.drop_messages import DropMessages as DropMessages, DropParts as DropParts
 from penstock.processors.memory.legacy import (
     LegacyMemory as LegacyMemory,

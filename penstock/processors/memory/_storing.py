@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.values.messages import Message, Part
-    from penstock.engine.values.protocols import Storage
 
 
 # Which parts are stored
@@ -111,28 +110,35 @@ VAULT: Key[_Vault] = Key("vault")
 MOST_VAULTS = 10_000
 """How many threads of a storage have a vault; those that were not used for longest lose theirs."""
 
-_VAULTS: WeakKeyDictionary[Storage, ThreadVaults] = WeakKeyDictionary()
+_VAULTS: WeakKeyDictionary[object, ThreadVaults] = WeakKeyDictionary()
 
 
 class ThreadVaults:
-    """The vaults of a storage's threads, by the thread's id. They live in this process; the values are never stored."""
+    """The vaults of a storage's threads, and of its suspended runs, by their ids. The values are never stored."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, _Vault] = OrderedDict()
 
     def load(self, ctx: AnyContext, thread_id: str) -> None:
         """Give a run the vault of its thread, unless it has one."""
-        kept = self._kept.get(thread_id)
+        kept = self.get(thread_id)
         if kept is not None and ctx.get(VAULT) is None:
             ctx.put(VAULT, kept)
 
+    def get(self, key: str) -> _Vault | None:
+        """Return the vault of a thread, or of a run that is suspended; None if this process has none."""
+        return self._kept.get(key)
+
     def save(self, ctx: AnyContext, thread_id: str) -> None:
         """Keep the vault of a run for the next run of the thread."""
-        vault = ctx.get(VAULT)
+        self.put(thread_id, ctx.get(VAULT))
+
+    def put(self, key: str, vault: _Vault | None) -> None:
+        """Keep a vault, if there is one."""
         if vault is None:
             return
-        self._kept[thread_id] = vault
-        self._kept.move_to_end(thread_id)
+        self._kept[key] = vault
+        self._kept.move_to_end(key)
         if len(self._kept) > MOST_VAULTS:
             self._kept.popitem(last=False)
 
@@ -141,7 +147,7 @@ class ThreadVaults:
         self._kept.pop(thread_id, None)
 
 
-def vaults_of(storage: Storage) -> ThreadVaults:
+def vaults_of(storage: object) -> ThreadVaults:
     """Return the vaults of a storage, which all histories over it share; new ones if it cannot be a weak key."""
     try:
         return _VAULTS.setdefault(storage, ThreadVaults())

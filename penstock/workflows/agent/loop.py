@@ -255,10 +255,11 @@ class Loop:
     ) -> CallRules:
         """Return the rules for the open calls of an answer of an earlier request."""
         task, tools = self._task, self._task.settings["tools"]
+        hide = _as_it_is if task.checkpoint is None else task.checkpoint.hiding(self.run)
         return CallRules(
             tools,
             frozenset(offered_tools(tools, task.settings["active_tools"])),
-            partial(_decision, decided, task.approve),
+            partial(_decision, decided, task.approve, hide),
             partial(task.approvals.ask, thread_of(self.run)),
             asked,
             known,
@@ -391,17 +392,25 @@ def _decided_in(messages: Sequence[Message], decided: Container[str]) -> tuple[M
     return None, ()
 
 
+def _as_it_is(value: Value) -> Value:
+    return value
+
+
 def _decision(
-    decided: Mapping[str, ToolPart], approve: Approve | None, call: ToolPart
+    decided: Mapping[str, ToolPart],
+    approve: Approve | None,
+    hide: Callable[[Value], Value],
+    call: ToolPart,
 ) -> bool | str | Awaitable[bool | str | None] | None:
     """Return the decision about a call in the form that `approve` of an `Agent` returns.
 
-    An approval is one of these very arguments: if guards have changed them since, it has to be asked for again.
+    An approval is one of these very arguments: if guards have changed them since, it has to be asked for again. They
+    may have put hidden values back, which a person does not see.
     """
     if call.approval == "rejected":
         return call.error or False
     known = decided.get(call.call_id)
-    if known is not None and (call.name, call.arguments) == (known.name, known.arguments):
+    if known is not None and (call.name, hide(call.arguments)) == (known.name, hide(known.arguments)):
         return True
     return None if approve is None else approve(call)
 

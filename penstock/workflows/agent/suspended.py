@@ -20,6 +20,7 @@ from penstock.engine.values.stored import StoredRun
 from penstock.engine.values.tripwire import Tripwire
 from penstock.engine.values.usage import UsageEntry
 from penstock.models.conversations import call_key
+from penstock.processors.memory import VAULT
 from penstock.processors.tools.pins import definition_hash
 from penstock.tools.context import ToolError
 from penstock.workflows.agent.approvals import thread_of
@@ -142,7 +143,8 @@ class Checkpoint:
                 "Reviews(on_change='judge again' or 'keep')",
             )
         said = self._body["progress"]
-        restore_run(run, self._body["run"], begin, last_answer=said["pending_in"])
+        vault = self._reviews.vaults.get(run.run_id)
+        restore_run(run, self._body["run"], begin, last_answer=said["pending_in"], vault=vault)
         for step in said["steps"]:
             progress.steps.append(_load_step(step))
         accepted = [step for step in progress.steps if step.tripwire is None and step.finish_reason not in _REPEATED]
@@ -167,6 +169,10 @@ class Checkpoint:
             elif made is not None and (made.verdict == "reject" or made.digest == self._digest(call, tool)):
                 decided[call.call_id] = _decided(call, made)
         return KnownCalls(decided, known)
+
+    def hiding(self, run: Run) -> Callable[[Value], Value]:
+        """Return a function that hides the values of a run that were put back, as people see its calls."""
+        return redactor_of(run)
 
     async def counts(self, run: Run, call: ToolPart) -> bool:
         """Return whether an approval that comes with messages counts: in one request, over all processes."""
@@ -213,6 +219,7 @@ class Checkpoint:
             )
             for one in outcome.questions
         ]
+        self._reviews.vaults.put(run.run_id, run.facts.get(VAULT))
         hide = redactor_of(run)
         asked = {"finished": outcome.finished, "fresh": sorted(outcome.fresh), "answers": earlier}
         body = self._dumped(run, progress, "input", begun=())
@@ -227,6 +234,7 @@ class Checkpoint:
         Raises:
             StorageError: the store failed, or another process has taken the request over.
         """
+        self._reviews.vaults.put(run.run_id, run.facts.get(VAULT))
         hide = redactor_of(run)
         waiting = [self._waiting(call, tools, hide(call.arguments)) for call in progress.pending]
         body = self._dumped(run, progress, "tools", begun=())
@@ -269,6 +277,7 @@ class Checkpoint:
     async def end(self) -> None:
         """Store that the request has ended, unless it never was suspended."""
         if self._stored is not None and self._stored.status == "running":
+            self._reviews.vaults.forget(self._stored.id)
             self._stored = await self._reviews.end(self._stored)
 
     async def give_back(self) -> None:

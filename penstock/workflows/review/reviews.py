@@ -11,6 +11,7 @@ from penstock.engine.values.errors import OptionError, ReviewError, StorageConfl
 from penstock.engine.values.frozen import FrozenDict, json_value
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK, RunStore
 from penstock.engine.values.stored import Page, RunStatus, StoredRun
+from penstock.processors.memory import vaults_of
 from penstock.workflows.review.waiting import VERSION, CallDecision, WaitingRun, checked, waiting_run
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Reviews:
         if on_change not in get_args(OnChange):
             raise OptionError("Reviews", "on_change", on_change, ", ".join(get_args(OnChange)))
         self.store = store
+        self.vaults = vaults_of(store)
         self.expires_in = expires_in
         self.lease = lease
         self.on_change = on_change

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import AnyProcessor
     from penstock.engine.processor.state import States
     from penstock.engine.run.run import Run
-    from penstock.engine.values.facts import Facts
+    from penstock.engine.values.facts import AnyKey, Facts
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
@@ -68,7 +68,7 @@ def dump_run(run: Run) -> Values:
     return cast("Values", freeze(redactor_of(run)(body)))
 
 
-def restore_run(run: Run, body: Values, begin: MessageList, *, last_answer: str = "") -> None:
+def restore_run(run: Run, body: Values, begin: MessageList, *, last_answer: str = "", vault: Value = None) -> None:
     """Let a new run stand where the dumped one stood; see `Run.restore`.
 
     Args:
@@ -76,9 +76,11 @@ def restore_run(run: Run, body: Values, begin: MessageList, *, last_answer: str 
         body: what `dump_run` gave.
         begin: a list that makes the ids and times of new messages.
         last_answer: the id of the last accepted answer; empty if there is none.
+        vault: the values that tokens stand for; None if this process does not know them.
     """
     entries = [Entry(load_message(entry["message"]), entry["source"], entry["tag"]) for entry in body["messages"]]
-    facts: Facts = FrozenDict({Key(name): fact for name, fact in body["facts"].items()})
+    known: dict[AnyKey, Value] = {Key(name): fact for name, fact in body["facts"].items()}
+    facts: Facts = FrozenDict(known if vault is None else {**known, VAULT: vault})
     standing = FrozenDict({**body, "system": tuple(map(load_message, body["system"]))})
     run.restore(
         begin.with_entries(entries), facts, standing, _load_states(run.plans, body["states"]), last_answer=last_answer

@@ -14,6 +14,8 @@ from penstock import Agent, InMemoryStorage, Memory, ModerationProcessor, PIIDet
 from penstock.engine import InputContext, OutputResultContext, TextGuard, ToolCallContext, ToolResultContext
 from penstock.engine.values.errors import ModelError, ReviewError, UsageError
 from penstock.engine.values.frozen import thaw
+from penstock.processors.guards import Restore
+from penstock.processors.memory import vaults_of
 from penstock.processors.tools import HumanReview, ToolPolicy
 from penstock.testing import ScriptedModel
 from penstock.workflows.review import Reviews
@@ -400,6 +402,8 @@ async def test_a_guard_in_front_does_not_store_the_texts_that_it_has_judged() ->
     asked = await agent(store, [calls], shop, **made).generate(f"Refund order 7 for {SECRET}")
     assert asked.status == "suspended"
     assert SECRET not in await stored_text(store, asked.run_id)
+    guard: Any = Remembers()
+    assert guard.dump_state({"read": [SECRET]}) is None
 
 
 async def test_runs_that_ended_are_pruned_with_all_that_belongs_to_them() -> None:
@@ -477,3 +481,25 @@ async def test_earlier_decisions_stay_in_the_record() -> None:
     assert kept.body["decisions"]["call-2"]["by"] == "bob"
     assert len(kept.body["notes"]) == 2
     assert [order for order, _ in shop.refunded] == [7, 8]
+
+
+async def test_values_that_were_put_back_are_stored_as_tokens() -> None:
+    """The process that hid them puts them back for the tool and the client; another one knows the tokens only."""
+
+    def made() -> Any:
+        return {"processors": [PIIDetector(redaction_method="token"), Restore()]}
+
+    note: Any = {"name": "refund", "args": {"order": 7, "note": "[EMAIL_1]"}}
+    calls: Any = {"text": "I mail [EMAIL_1].", "tool_calls": [note]}
+    store, shop = InMemoryStorage(), Shop()
+    asked = await agent(store, [calls], shop, **made()).generate(f"I am {SECRET}")
+    assert asked.pending[0].arguments == {"order": 7, "note": SECRET}
+    assert SECRET not in await stored_text(store, asked.run_id)
+    done = await agent(store, ["Mailed [EMAIL_1]."], shop, **made()).resume(asked.run_id, decisions={"call-1": True})
+    assert (done.text, shop.refunded) == (f"I mail {SECRET}.Mailed {SECRET}.", [(7, SECRET)])
+    assert SECRET not in await stored_text(store, asked.run_id)
+
+    asked = await agent(store, [calls], shop, **made()).generate(f"I am {SECRET}")
+    vaults_of(store).forget(asked.run_id)  # as in another process
+    done = await agent(store, ["Done."], shop, **made()).resume(asked.run_id, decisions={"call-1": True})
+    assert (done.status, shop.refunded[1]) == ("success", (7, "[EMAIL_1]"))
