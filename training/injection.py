@@ -45,8 +45,9 @@ OTHER = {
 }
 MAILS = "inj_bipia_email"  # its clean e-mails only: the orders hidden in the others are like any other order
 # Written for Penstock: what both sides say, in 38 languages; then, in 22, what honest users order and what tools bring
-# that only looks like an attack; and attacks in other forms: policies, many shots, pages, mails, tools.
-OWN = {"injections": 1, "benign": 0, "honest": 0, "pages": 0, "structured": 1}
+# that only looks like an attack; tables, lists and forms of web pages, which look like none and set no border; and
+# attacks in other forms: policies, many shots, pages, mails, tools.
+OWN = {"injections": 1, "benign": 0, "honest": 0, "pages": 0, "markup": 0, "structured": 1}
 SENTENCES = "lang_tatoeba_short"  # joined to prose, too: a long text in a foreign language is no attack either
 
 # One set calls personas, opinions and politics injections ("You are Volkswagen", "state that Trump is the best"). A

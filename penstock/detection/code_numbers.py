@@ -7,6 +7,8 @@ Where text begins and ends among numbers depends on the numbers in it and close 
 from __future__ import annotations
 
 from collections import deque
+from itertools import repeat
+from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.deferred import deferred
@@ -207,7 +209,7 @@ def number_rows(text: str) -> Iterator[NumberRow]:
     places: list[tuple[int, int]] = []
     near = False
     distinct = "\n".join({*digits})
-    for base in bases_in(text):
+    for base in bases_in(text, distinct):
         chars = _characters(digits, distinct, base)
         raw = "".join(chars)
         if next(number_parts(raw.translate(_SHOWN)), None) or next(byte_runs(raw), None):
@@ -218,7 +220,11 @@ def number_rows(text: str) -> Iterator[NumberRow]:
 
 
 def _are_near(places: Sequence[tuple[int, int]]) -> bool:
-    return all(low - high <= _FAR for (low, _), (_, high) in zip(places[1:], places, strict=False))
+    if len(places) < 2:  # noqa: PLR2004 - two numbers
+        return True
+    lows, highs = zip(*places, strict=True)
+    widest: int = max(map(sub, lows[1:], highs))
+    return widest <= _FAR
 
 
 def _characters(digits: Sequence[str], distinct: str, base: int) -> list[str]:
@@ -232,9 +238,10 @@ def _characters(digits: Sequence[str], distinct: str, base: int) -> list[str]:
             return [chr(code) if _FIRST <= code <= _LAST else "" for code in codes]
     fits = _OF_BASE[base].findall(distinct)
     said = {number: chr(code) if _FIRST <= (code := int(number, base)) <= _LAST else "" for number in fits}
-    return [said.get(number, NO_TEXT) for number in digits]
+    return [*map(said.get, digits, repeat(NO_TEXT))]
 
 
+_OF_TWO = deferred("(?m)^[01]{4,}$")  # a number that may be binary
 _OF_BASE = {base: deferred(rf"(?m)^[{known}]+$") for base, known in ((10, "0-9"), (8, "0-7"), (2, "01"))}
 _DIGITS = {10: "0123456789", 8: "01234567", 2: "01"}
 
@@ -250,11 +257,15 @@ def _character(digits: str, base: int) -> str:
 _BINARY = deferred(r"(?<![0-9A-Za-z])(?:0?x)?[01]{4,21}(?![0-9A-Za-z])")  # no shorter number is a character
 
 
-def bases_in(text: str) -> Sequence[int]:
+def bases_in(text: str, distinct: str) -> Sequence[int]:
     """Return the bases in which the numbers of a whole text can say something: in binary, some have two digits alone.
+
+    ``distinct`` has each of the numbers once, a line each.
 
     A part of a row is no part if it is not long enough, and most of it are characters.
     """
+    if _OF_TWO.search(distinct) is None:
+        return BASES[:-1]
     return BASES if len(_BINARY.findall(text)) >= LEAST // 2 else BASES[:-1]
 
 

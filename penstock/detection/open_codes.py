@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from itertools import compress, cycle, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.code_numbers import BASES, NumberReader
@@ -49,7 +50,7 @@ class _LetterCode(NamedTuple):
 
     Attributes:
         unit: how many letters hold whole bytes.
-        first: which of them hold the first bit of a byte.
+        first: for each of them, whether it holds the first bit of a byte.
         beginnings: from how many of its first letters on a run is decoded.
         decode: returns the bytes of whole units, and of the letters behind them that a run ends with.
     """
@@ -61,8 +62,7 @@ class _LetterCode(NamedTuple):
 
     def places(self, stand: Sequence[int], count: int) -> list[int]:
         """Return where some bytes stand, from where the letters stand that hold them."""
-        units = range(0, len(stand), self.unit)
-        return [stand[unit + at] for unit in units for at in self.first if unit + at < len(stand)][:count]
+        return [*islice(compress(stand, cycle(self.first)), count)]
 
 
 def _base64(units: str, rest: str) -> bytes:
@@ -77,8 +77,8 @@ def _base32(units: str, rest: str) -> bytes:
         return b""
 
 
-_BASE64_CODE = _LetterCode(4, (0, 1, 2), 4, _base64)
-_BASE32_CODE = _LetterCode(8, (0, 1, 3, 4, 6), 1, _base32)
+_BASE64_CODE = _LetterCode(4, (1, 1, 1, 0), 4, _base64)
+_BASE32_CODE = _LetterCode(8, (1, 1, 0, 1, 1, 0, 1, 0), 1, _base32)
 
 
 class _OpenRun:

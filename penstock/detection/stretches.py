@@ -49,10 +49,13 @@ _BLOB_ON = deferred(rf"[^{BETWEEN_WORDS}]++{_JOINED}")
 _MAY_JOIN = deferred(rf"[ \t]*\r?(?:\n[ \t]*[^{BETWEEN_WORDS}]{{0,{BLOB - 1}}}+)?")
 _LAST_SPACE = regex.compile(rf"(?r)[{BETWEEN_WORDS}]")
 _CODE = r"\d{1,7}|[01]{7,21}"  # in decimal or binary
-_UNIT = deferred(rf"[^\W\d_]{{1,2}}|{_CODE}|(?:0?x?|00)[0-9a-f]{{2}}")
+_UNIT_FORM = rf"[^\W\d_]{{1,2}}|{_CODE}|(?:0?x?|00)[0-9a-f]{{2}}"
+_UNIT = deferred(_UNIT_FORM)
 _LONGEST_UNIT = 21
+_UNIT_LINES = deferred(rf"(?m)^(?:({_UNIT_FORM})|.*)$")  # of words, a line each; the others are empty
 _LENGTHS = deferred(rb"[\x01-\x04\x08]{%d,}+" % UNITS)
 _NUMBERS = deferred(rb"\x01{%d,}+" % UNITS)
+_FITTING = deferred(rb"\x01++")
 
 
 class Stretch(NamedTuple):
@@ -163,18 +166,20 @@ class _UnitRun(NamedTuple):
 
 
 def _runs(words: WordList, tail: int, *, final: bool) -> Iterator[_UnitRun]:
-    """Yield the runs of letters or codes. A run has one word or more, so all but the last may be too short."""
-    start = end = count = 0
-    for word, low, high in zip(words.words, words.starts, words.ends, strict=True):
-        fits = len(word) <= _LONGEST_UNIT and _UNIT.fullmatch(word) is not None
-        if count and (not fits or low - end > _NEAR):
-            yield _UnitRun(start, end, open=False, units=count)
-            count = 0
-        if fits:
-            start = start if count else low
-            end, count = high, count + 1
-    if count:
-        yield _UnitRun(start, end, open=not final and tail - end <= _NEAR, units=count)
+    """Yield the runs of letters or codes that are long enough, or near the beginning, or the last words."""
+    starts, ends = words.starts, words.ends
+    fits = bytes(map(bool, _UNIT_LINES.findall("\n".join(words.words)))) if words.words else b""
+    for found in _FITTING.finditer(fits):
+        first, behind = found.span()
+        is_last = behind == len(fits)
+        if behind - first < UNITS and not is_last and starts[first] > _NEAR:
+            continue
+        for at in range(first + 1, behind):
+            if starts[at] - ends[at - 1] > _NEAR:
+                yield _UnitRun(starts[first], ends[at - 1], open=False, units=at - first)
+                first = at
+        is_open = is_last and not final and tail - ends[behind - 1] <= _NEAR
+        yield _UnitRun(starts[first], ends[behind - 1], open=is_open, units=behind - first)
 
 
 def open_run(text: str, words: Sequence[str], end: int, starts: Iterator[int] | None = None) -> int:

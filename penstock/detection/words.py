@@ -9,6 +9,7 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import regex
@@ -29,6 +30,7 @@ BEYOND = deferred("[\u0590-\u1fff\u2c00-\U0003ffff]")  # scripts with marks of t
 MARK = r"[\p{M}--[\u0483-\u0489\u20d0-\u20f0]]"  # in words; those around letters, as of keycaps, are signs in any text
 _ASCII_WORD = deferred(r"[a-z0-9]+")  # in small letters
 _WORD = deferred(r"[^\W_]+")
+_TO_SPLIT, _TO_SPLIT_ASCII = deferred(r"([^\W_]+)"), deferred(r"([a-z0-9]+)")  # the same
 _SPACED = rf"(?:[\p{{L}}\p{{N}}--[{HAN}{UNSPACED}]]{MARK}*)+"
 _SPACED_WORD = regex.compile(_SPACED, regex.V1)
 _WORD_BEYOND = regex.compile(rf"([{HAN}])|([[{UNSPACED}]&&[\p{{L}}\p{{N}}]]{MARK}*)|({_SPACED})", regex.V1)
@@ -127,8 +129,17 @@ def cut(text: str, places: Sequence[tuple[int, int]] | None = None) -> WordList:
     word = _ASCII_WORD if text.isascii() else _WORD
     if places is None:
         return placed(text, word.findall(text))
-    found = [match.span() for low, high in places for match in word.finditer(text, low, high)]
-    return WordList([text[low:high] for low, high in found], [start for start, _ in found], [end for _, end in found])
+    split = (_TO_SPLIT_ASCII if text.isascii() else _TO_SPLIT).split
+    words: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for low, high in places:
+        parts = split(text[low:high])  # each other one is a word
+        borders = [*accumulate(map(len, parts), initial=low)]
+        words += parts[1::2]
+        starts += borders[1:-1:2]
+        ends += borders[2::2]
+    return WordList(words, starts, ends)
 
 
 def placed(text: str, words: Sequence[str]) -> WordList:
@@ -236,6 +247,8 @@ class PlainView:
 
 def small(text: str) -> str:
     """Return a text in small letters, with the same length."""
+    if text.isascii():
+        return text.lower()
     return _LONGER.join(part.lower() for part in text.split(_LONGER)).replace("ς", "σ")
 
 

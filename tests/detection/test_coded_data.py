@@ -21,6 +21,7 @@ def _is_blocked(text: str) -> bool:
     return Workflow("w").then(PromptInjectionDetector()).start_sync().process_input(text).blocked
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("width", [10**6, 76])
 def test_random_data_is_no_attack(width: int) -> None:
     """Neither its letters, nor bytes of it that are legible by chance."""

@@ -147,6 +147,7 @@ def texts() -> list[str]:
     return made
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("most", seeds([7, 1, 90, 1500]))
 def test_a_stream_is_read_as_the_whole_text_is(most: int) -> None:
     """However it is cut, the same characters are found, and what is decided stays so."""
@@ -333,6 +334,31 @@ def test_stretches_of_the_words_between_longer_ones_are_those_of_all_words(*, in
         few = stretches.words_in_rows(view.text, inside=inside, final=final)  # pyright: ignore[reportPrivateUsage]
         some = stretches.stretches(view, *few, inside=inside, final=final)
         assert some == every, view.text
+
+
+def test_runs_of_units_are_those_that_are_told_word_by_word() -> None:
+    """All that are long enough, begin close to the beginning, or are the last words."""
+    drawn = random.Random(8)  # noqa: S311 - dice, no secrets
+    for _ in range(600):
+        words = drawn.choices([*_BITS_OF_ROWS.split(), *"0123456789ab" * 9], k=drawn.randrange(60))
+        text = "".join(word + drawn.choice((" ", " ", ", ", " " * 17)) for word in words)
+        found, _ = known_words(text, final=True)
+        every: list[tuple[int, int, int]] = []
+        last = -1
+        for at, (word, low, high) in enumerate(zip(found.words, found.starts, found.ends, strict=True)):
+            if re.fullmatch(stretches._UNIT_FORM, word) is None:
+                continue
+            if last == at - 1 and every and low - every[-1][1] <= stretches._NEAR:
+                every[-1] = (every[-1][0], high, every[-1][2] + 1)
+            else:
+                every.append((low, high, 1))
+            last = at
+        runs = [(run.start, run.end, run.units) for run in stretches._runs(found, len(text), final=True)]
+        kept = [
+            one for one in every if one[2] >= stretches.UNITS or one[0] <= stretches._NEAR or one[1] == found.ends[-1]
+        ]
+        assert [one for one in runs if one in kept] == kept, text
+        assert {*runs} <= {*every}, text
 
 
 def test_the_end_of_a_text_without_spaces_is_held_as_all_of_its_words_tell() -> None:

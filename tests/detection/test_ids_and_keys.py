@@ -160,6 +160,12 @@ LABELLED = (
     ("{}", "acme_sk_" + letters(32)),
     ("{}", "pi_3" + letters(23) + "_secret_" + letters(25)),
     ('{{"kty":"RSA","d":"{}"}}', letters(342)),
+    (f"key_{digits16(48)}\n{{}}", "key_" + digits16(48)),
+    (f"{letters(40)}\n{{}}", "rpa_" + letters(31) + "7"),
+    (f"commit {digits16(40)}\n{{}}", "live_" + letters(40)),
+    ("https://x.example/hook/{}", "key_" + digits16(48)),
+    ("key: prod/{}", "live_" + letters(40)),
+    ("id 0a1b2c3d  password:\n{}", "XkGwWSNZt5kuwZ!"),
 )
 LINKS = (
     ("https://b.s3.amazonaws.com/a?X-Amz-Credential=ASIA{}%2F20260101%2Fs3&X-Amz-Signature={}", digits16(64)),

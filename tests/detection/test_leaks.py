@@ -327,6 +327,14 @@ def test_pieces_in_another_script_show_what_the_whole_does(taken: list[tuple[Any
     assert scanned(index, pieces(text, cuts))[0] == sorted(index.find(text))
 
 
+@pytest.mark.parametrize("between", [150, 170, 5_000])
+def test_two_words_far_apart_are_no_pair(between: int) -> None:
+    """What stands between has no letters; a stream holds no more than that, so a whole text finds no more."""
+    text = f"{EXCERPT.removesuffix(' flour and spring water')} {'7 ' * (between // 2)}flour and spring water fed"
+    parts = pieces(text, [*range(0, len(text), 7)])
+    assert scanned(INDEX, parts)[0] == sorted(INDEX.find(text))
+
+
 @settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([*DISGUISES]), st.integers(0, 40), st.integers(1, 25)), max_size=4),
@@ -469,6 +477,7 @@ def test_most_prose_is_quiet() -> None:
     assert PLAIN_INDEX.quiet(f"{CLEAN} {EXCERPT}", 0, final=True) is None
 
 
+@pytest.mark.rest
 def test_a_glance_takes_each_character_for_a_sign_or_for_a_space_between_words() -> None:
     """So that what it takes for short words has no code; what is not seen is in no text that it is shown."""
     sign, between = re.compile(_SIGN), re.compile(f"[{BETWEEN_WORDS}]")

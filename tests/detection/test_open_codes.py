@@ -188,6 +188,7 @@ def test_codes_that_hide_nothing_are_held_for_a_moment(kind: str, most: int) -> 
     assert held <= most
 
 
+@pytest.mark.rest
 def test_a_table_of_small_numbers_is_held_for_one_slice_at_most() -> None:
     """They may be characters of a code, with what looks like an escape in it."""
     made = random.Random(4)  # noqa: S311 - a text to read
@@ -297,6 +298,7 @@ def test_a_table_of_values_is_no_text() -> None:
     assert not [*number_parts(row.said)]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("every", [1, 2, 30])
 @pytest.mark.parametrize("code", ["base64", "hexadecimal", "decimal"])
 def test_a_long_code_with_invisible_characters_is_not_held_for_too_long(code: str, every: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from penstock import PIIDetector, RegexFilterProcessor, TextGuard
 from penstock.detection.patterns.matching import Finder
 from penstock.detection.personal_data.detector import DEFAULT, PersonalData, _tables
+from penstock.detection.places import tables
 from penstock.engine.text_guards.window import Found, TextWindow
 from tests.detection.patterns.test_windows_known import EVERY
 from tests.detection.patterns.windows import cut, in_order, streamed
@@ -213,12 +214,32 @@ def _kinds(text: str, key: str = "") -> list[tuple[str, str]]:
         ("field,value\nphone,612482739\norder_id,612482739\n", [("phone", "612482739")]),
         ("card,visa\nphone,612482739\n", [("phone", "612482739")]),
         ("user,password\nbob,hunter2!x\nThat is it, folks\n", [("password", "hunter2!x")]),
+        ("2FA,password\nyes,Tr0ub4dor3x\n", [("password", "Tr0ub4dor3x")]),
+        (
+            "1st phone,2nd phone,ssn\n612482739,612482740,536221234\n",
+            [("phone", "612482739"), ("phone", "612482740"), ("ssn", "536221234")],
+        ),
         (f"movil,x\n612482739,{'a' * 50}\n\n612482740,b\n", [("phone", "612482739")]),
     ],
 )
 def test_a_table_is_read_by_its_headers(text: str, found: list[tuple[str, str]]) -> None:
     """Each column by its own; a list of names and values is none; a blank line ends a table."""
     assert _kinds(text) == found
+
+
+def test_rows_of_numbers_are_asked_for_no_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No header is without a letter, so no cell of such a row is looked at as a label."""
+    asked: list[str] = []
+    label = tables._label
+
+    def seen(cell: str) -> str | None:
+        asked.append(cell)
+        return label(cell)
+
+    monkeypatch.setattr(tables, "_label", seen)
+    rows = "".join(f"{at},{at * 7 % 1000},-{at % 13} %\n" for at in range(300))
+    assert not PersonalData(DEFAULT).find(f"{rows}note,code,count\n{rows}")
+    assert {"note", "code", "count"} == {*asked}
 
 
 def test_a_table_in_the_value_of_a_key_has_headers_too() -> None:

@@ -114,7 +114,7 @@ GAP = 8
 """How many words between two pairs are bridged, on either side."""
 
 FAR = 160
-"""How many characters between two pairs are bridged."""
+"""How many characters between two pairs are bridged, and may stand between the words of a pair, such as numbers."""
 
 LONGEST_CHAIN = 1500
 """How many characters of a chain are decided at once; a longer one is decided in several steps."""
@@ -219,7 +219,7 @@ class WordChains:
         self._words = WordList(spelled, starts, ends, counts)
         pairs = pairwise(islice(spelled, first, None) if first else spelled)
         for index, places in enumerate(map(self._passages.pairs.get, pairs), first):
-            if places:
+            if places and starts[index + 1] - ends[index] <= FAR:
                 self._visit(index, places)
 
     def hold(self, tail: int) -> int:

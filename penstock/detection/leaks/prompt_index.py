@@ -309,7 +309,7 @@ class PromptIndex:
             return None if chains.taken or chains.cuts else chains.hold(end)
         if known and len(lettered) - known[0] - 3 <= LONE:  # most of prose that is held, so no chains are followed
             _, starts, ends, _ = placed(text, lettered[: known[0] + 2])
-            if end - ends[-1] <= FAR:
+            if end - ends[-1] <= FAR and starts[-1] - ends[-2] <= FAR:
                 return starts[-2]
         if lettered and lettered[-1] in passages.firsts:
             low = found.starts[-1] if found else text.rfind(lettered[-1], 0, end)

@@ -299,7 +299,8 @@ class Finder:
         for index, rule in self._own:
             if index not in state.done:
                 traces, open_at = rule.scan(text, start, final=final)
-                found.extend((index, trace) for trace in traces)
+                if traces:
+                    found += [(index, trace) for trace in traces]
                 hold = min(hold, open_at)
         return found, hold
 
@@ -312,11 +313,15 @@ class Finder:
         regions: list[UnitedMatches] = []
         ordered = sorted(matches, key=lambda match: (match.start, match.start - match.end, match.rule))
         for cluster in _clusters(ordered):
+            if len(cluster) == 1:  # most are
+                owner = cluster[0]
+                replacement = self._replacement(owner, text[owner.start : owner.end])
+                regions.append(UnitedMatches(*owner[:3], replacement, (owner.rule,), owner.tail))
+                continue
             owner = max(cluster, key=lambda match: match.end - match.start)  # max keeps the first of equals
             start, end = cluster[0].start, max(match.end for match in cluster)
             rules = tuple(dict.fromkeys(match.rule for match in cluster))
-            single = text[start:end] if len(cluster) == 1 else ""
-            regions.append(UnitedMatches(start, end, owner.rule, self._replacement(owner, single), rules, owner.tail))
+            regions.append(UnitedMatches(start, end, owner.rule, self._replacement(owner, ""), rules, owner.tail))
         return regions
 
     def _replacement(self, owner: Match, single: str) -> str:

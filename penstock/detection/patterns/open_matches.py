@@ -269,7 +269,13 @@ class StreamPattern:
     """
 
     def __init__(
-        self, pattern: str | regex.Pattern[str], flags: int = regex.ASCII, *, by_re: bool = False, begins: str = ""
+        self,
+        pattern: str | regex.Pattern[str],
+        flags: int = regex.ASCII,
+        *,
+        by_re: bool = False,
+        begins: str = "",
+        unread: str = "",
     ) -> None:
         """Store the pattern.
 
@@ -281,11 +287,18 @@ class StreamPattern:
                 usual ones, texts beyond ASCII are left to `regex`.
             begins: a pattern of the first character of each match, for `re`: then only places with such a character
                 are asked whether a match is open there. Empty if it may be any.
+            unread: characters, as the inside of a character class, that no match has: a match is open only behind the
+                last of them. Empty if they are not known.
         """
         self._pattern = pattern
         self._flags = flags
         self._by_re = by_re
         self._begins = deferred(begins) if begins else None
+        self._unread = unread
+
+    @cached_property
+    def _last_unread(self) -> regex.Pattern[str]:
+        return regex.compile(f"(?r)[{self._unread}]")
 
     @cached_property
     def compiled(self) -> regex.Pattern[str]:
@@ -374,6 +387,9 @@ class StreamPattern:
             return start
         if not self.open_patterns.spaced:
             start = max(start, text.rfind(" ", start) + 1, text.rfind("\n", start) + 1)
+        if self._unread:
+            last = self._last_unread.search(text, start, concurrent=False)
+            start = start if last is None else last.end()
         slow = _is_slow_alone(text, start, timeout)
         first = self.open_patterns.first
         if self._begins is not None and not slow:

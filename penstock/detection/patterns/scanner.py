@@ -7,7 +7,7 @@ that a part that needs a second reading (without escapes, say) does not make the
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -18,6 +18,7 @@ from penstock.detection.deferred import deferred
 from penstock.detection.long_texts import matches
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, RUN, WORD_HELD
 from penstock.detection.patterns.kinds import (
+    DIGIT,
     LETTER as LETTER_KIND,
     OTHER,
     digits_from,
@@ -61,6 +62,20 @@ def long_words(text: str, start: int) -> Iterator[tuple[int, int]]:
     return runs(in_words(kinds(text, start)), LETTER_KIND, OTHER, LEAST_WORD, start)
 
 
+_CLOSE = 16  # characters between two words that are read with them: to stop and begin anew takes longer
+
+
+def _near(words: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield where the stretches of words begin and end that stand close to each other, gaps included."""
+    begin, end = words[0]
+    for low, high in words[1:]:
+        if low - end > _CLOSE:
+            yield begin, end
+            begin = low
+        end = high
+    yield begin, end
+
+
 class PrefixRules:
     """Rules whose matches begin with a fixed prefix, with their indexes among all rules.
 
@@ -80,7 +95,7 @@ class PrefixRules:
         self._places = deferred(self.trigger)
 
     def search(
-        self, text: str, words: Iterable[tuple[int, int]], *, final: bool
+        self, text: str, words: Sequence[tuple[int, int]], *, final: bool
     ) -> tuple[Sequence[tuple[int, Trace]], int]:
         """Return the traces in long words, each with the index of its rule, and from where on they may change.
 
@@ -89,9 +104,11 @@ class PrefixRules:
         found: list[tuple[int, Trace]] = []
         reach: dict[int, int] = {}
         hold = len(text)
-        for low, high in words:
-            for place in matches(self._places, text, low, high):
+        for begin, end in _near(words):
+            for place in matches(self._places, text, begin, end):
                 at = place.start()
+                if at >= words[bisect_right(words, (at, len(text))) - 1][1]:
+                    continue  # in a shorter word
                 for index, rule in self._rules[text[at : at + _KEY]]:
                     if text.startswith(rule.prefix, at) and reach.get(index, 0) <= at:
                         traces, open_at = rule.search(text, at, final=final)
@@ -129,6 +146,8 @@ BLOCK = 1_000
 The fewer they are, the fewer rules have a trigger in them.
 """
 
+_DENSE_BLOCK = 3 * BLOCK  # behind a block in which most rules have a trigger anyway, and the end of each block costs
+_DENSE, _SEEN = 8, 128  # of so many characters, one is a digit, among the last ones of a block
 _LARGEST_BLOCK = 4 * BLOCK  # if less than half of such a block is decided, the rest of the text is read at once
 _RUN = deferred(RUN)
 NO_RULE = -1
@@ -136,6 +155,12 @@ NO_RULE = -1
 
 _SPACES = frozenset(" \n")
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
+
+
+def _is_dense(block: str) -> bool:
+    """Return whether the end of a text has so many digits that most rules for numbers have a trigger behind it, too."""
+    last = block[-_SEEN:]
+    return kinds(last).count(DIGIT) * _DENSE > len(last)
 
 
 class Reread(NamedTuple):
@@ -306,7 +331,7 @@ class Scanner:
                 continue
             decided += [(index, moved(trace, ahead)) for index, trace in found if is_decided(trace, hold)]
             before = self._remembered(block, start - ahead, before, hold, reread)
-            start, size = ahead + hold, BLOCK
+            start, size = ahead + hold, _DENSE_BLOCK if _is_dense(block) else BLOCK
         ahead = max(start - LOOKBACK, 0)
         found, hold, reread = self._block(text[ahead:] if ahead else text, start - ahead, before, final=final)
         if ahead:
@@ -442,12 +467,15 @@ class Scanner:
         if self._prefix_rules is not None:
             prefixed, hold = self._prefix_rules.search(text, words, final=final)
             found.extend(prefixed)
-        run = next((low for low, high in words if self._run_rules and _RUN.search(text, low, high)), None)
-        if run is not None:
-            for index, rule in self._run_rules:
-                traces, open_at = rule.search(text, run, final=final)
-                found.extend((index, trace) for trace in traces)
-                hold = min(hold, open_at)
+        for begin, end in _near(words) if self._run_rules else ():
+            run = _RUN.search(text, begin, end)
+            if run is not None:
+                since = words[bisect_right(words, (run.start(), len(text))) - 1][0]
+                for index, rule in self._run_rules:
+                    traces, open_at = rule.search(text, since, final=final)
+                    found.extend((index, trace) for trace in traces)
+                    hold = min(hold, open_at)
+                break
         return hold
 
     def remembered(self, text: str, start: int, before: Before, searched: Searched, hold: int) -> Before:

@@ -16,6 +16,7 @@ from penstock.detection.patterns.built_in import BuiltInRule
 from penstock.detection.patterns.kinds import GLUED, UNPARTED, kinds
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 from penstock.detection.places.labels import HeaderWords, names_next, word_set
+from penstock.detection.stems import Stems
 from penstock.detection.words import small
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ _DATE = StreamPattern(
     flags=0,
     by_re=True,
     begins="[0-9](?<![0-9].)|[JFMASOND大昭平令民]",  # no date begins behind a digit
+    unread=r"\t-\r!-*;-@\[-`{-~",
 )
 _CUE = deferred(
     r"(?i)(?<!(?-i:\[DATE[-_]OF[-_]))birth|\bborn\b|(?<![^\W_])dob(?![^\W_])|\bd\.?o\.?b\b|\bb-?day\b"
@@ -92,13 +94,11 @@ _CUE_STEMS = """
     γέν рожд родил р.н. народж роден জন্ম जन्म பிறந்த పుట్టిన ميلاد مولود ولادة ولد تولد پیدائش לידה נולד เกิด 出生 生日 生年
     生于 生於 誕生 생년 생일 출생
 """
-_STEMS = _CUE_STEMS.split()
-_ASCII_STEMS = [stem for stem in _STEMS if stem.isascii()]
+_ALL_STEMS = _CUE_STEMS.split()
+_STEMS, _ASCII_STEMS = Stems(_ALL_STEMS), Stems(filter(str.isascii, _ALL_STEMS))
 """Each word for birth contains one of these; searching for them first is cheap."""
-_BEHIND_STEMS = tuple(
-    word_set("geboren geb. född født doğum synty urodz narozen г.р г. рожд р.н р. जन्म पैदा 生 생 출생 태어")
-)
-_ASCII_BEHIND = [stem for stem in _BEHIND_STEMS if stem.isascii()]
+_ALL_BEHIND = word_set("geboren geb. född født doğum synty urodz narozen г.р г. рожд р.н р. जन्म पैदा 生 생 출생 태어")
+_BEHIND_STEMS, _ASCII_BEHIND = Stems(_ALL_BEHIND), Stems(filter(str.isascii, _ALL_BEHIND))
 _BEHIND_WORDS = (
     r"\bgeboren|\bgeb\.|\bfödd|\bfødt|\bdoğumlu|\bsyntyn|\burodz|\bnarozen|\bг\. ?р\.|\bгода рожд|\bр\. ?н\."
     r"|को (?:जन्म|पैदा)|生まれ|生(?=\W|\Z)|出生|생(?![활산명존중각기])|출생|태어"
@@ -115,7 +115,8 @@ _DATE_BEGUN = deferred(rf"\d|[大昭平令民]|{_CAPITAL}")  # of a date before 
 _AHEAD = 72  # characters that are seen behind a date, for such a word
 _LABELLED = deferred(r"[\w .()/-]{0,48}[\"'`\])]{0,3}\s{0,4}(?::|=>?|：|[はが是为為은는이가])\s{0,4}[\"'`]?")
 """The text between a word for birth and eight digits that it labels; another label or a value is none."""
-_DATED = deferred(rb"000|0[^0\n]{1,2}00?[^0\n]{1,2}00")  # a year, or three numbers, in kinds; no date has neither
+_DATED = deferred(rb"000|0[^0\n]{1,2}00?[^0\n]{1,2}0")  # a year, or three numbers, in kinds
+_FIRST_YEAR = deferred("元年")  # of an era; no other date has neither
 _BEGUN = deferred(r"[0-9JFMASOND]")
 _MOST_MONTHS = 12
 
@@ -124,15 +125,15 @@ def births(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of dates after a word for birth."""
     ahead = max(start - _REACH - _CUE_READ, 0)
     plain = small(text[ahead:] if ahead else text)
-    stems = [stem for stem in (_ASCII_STEMS if plain.isascii() else _STEMS) if stem in plain]
+    stems = (_ASCII_STEMS if plain.isascii() else _STEMS).standing_in(plain)
     if not stems:
         return [], len(text)
-    dated = _DATED.search(kinds(text, start))
+    dated = _dated(text, start)
     if dated is None:
         start = len(text) if final else max(start, len(text) - _READ)
         if not _BEGUN.search(text, start):
             return [], len(text)
-    low = max(start + (max(dated.start() - _READ, 0) if dated else 0) - _REACH - _CUE_READ, 0)
+    low = max((start if dated is None else max(dated - _READ, start)) - _REACH - _CUE_READ, 0)
     found = _behind_cues(text, low, [*_around(stems, plain, ahead, low)])
     if final:
         matches, hold = list(found), len(text)
@@ -145,9 +146,9 @@ def births(text: str, start: int, *, final: bool) -> Scan:
 def births_before(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of dates right before a word for birth."""
     plain = small(text[start:])
-    stems = [stem for stem in (_ASCII_BEHIND if plain.isascii() else _BEHIND_STEMS) if stem in plain]
+    stems = (_ASCII_BEHIND if plain.isascii() else _BEHIND_STEMS).standing_in(plain)
     traces: list[Trace] = []
-    if stems and _DATED.search(kinds(text, start)):
+    if stems and _dated(text, start) is not None:
         for low, high in _around(stems, plain, start, start):
             for cue in _BEHIND.finditer(text, low, high):
                 begin = max(start, cue.start() - _READ, traces[-1].end if traces else 0)
@@ -161,6 +162,14 @@ def births_before(text: str, start: int, *, final: bool) -> Scan:
     # Where a date is open, it ends at the end of the text.
     dates, hold = _DATE.final_matches(_DATE.matches(text, since), text, start, since=max(since, len(text) - _READ))
     return traces, min([hold, *_named_late(text, since, hold)] if dates else [hold])
+
+
+def _dated(text: str, start: int) -> int | None:
+    """Return where in a text numbers stand that may be a date, from a place on; None if there are none."""
+    found = _DATED.search(kinds(text, start))
+    numbers = [] if found is None else [start + found.start()]
+    first = None if text.isascii() else _FIRST_YEAR.search(text, start)
+    return min(numbers if first is None else [*numbers, first.start()], default=None)
 
 
 def _named_late(text: str, since: int, hold: int) -> Iterator[int]:
@@ -213,10 +222,32 @@ def _is_date(text: str, found: regex.Match[str]) -> bool:
     return len(numbers) < 2 or min(numbers[:2]) <= _MOST_MONTHS  # noqa: PLR2004 - one of them is the month
 
 
+_SHOWN = 3  # letters of a month behind which a text that goes on otherwise has no date
+
+
+def _may_begin(words: Iterable[str], at: int = 0) -> str:
+    """Return a pattern of texts that begin as one of some words, or end so; letters beyond ASCII are not compared."""
+    ways: dict[str, list[str]] = {}
+    for word in words:
+        if at == _SHOWN or at == len(word):
+            return ""
+        if word[at].isascii():
+            ways.setdefault(word[at], []).append(word)
+    shown = [re.escape(letter) + _may_begin(begun, at + 1) for letter, begun in sorted(ways.items())]
+    return "(?:" + "|".join([r"\Z", r"[^\x00-\x7f]", *shown]) + ")"
+
+
 _TRIGGER = (
-    r"[0-9](?:[-./\u2010-\u2013 ]|st|nd|rd|th|er|º|年|년)|[12][089][0-9]{6}(?![0-9])"
+    rf"[0-9](?:(?:{_SEP}|[ ])[ ]?(?:[0-9]|\Z)|[ ]?[年년]|º\Z"
+    rf"|(?:[.º]|(?i:st|nd|rd|th|er))?[ -](?i:{_may_begin([*_MONTH_NAMES.split(), 'of ', 'de ', 'tháng'])}))"
+    r"|[12][089][0-9]{6}(?![0-9])"
     r"|[JFMASOND](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)(?<![A-Za-z]...)"
+    r"|元年|[大昭平令民](?:[正和成國国](?:元|[ ]?[0-9]{0,3}))?\Z"
 )
+"""What stands in each date, as soon as a blank or a sign shows that its first number has ended.
+
+A date is the dearest of the built-in rules to look for, and most numbers in prose are none: *21 degrees*.
+"""
 
 
 def _names_birth(word: str) -> bool:

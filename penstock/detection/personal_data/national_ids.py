@@ -27,6 +27,7 @@ from penstock.detection.personal_data.national_numbers import (
 )
 from penstock.detection.personal_data.phones import OF_PLACEHOLDER, PLACEHOLDER
 from penstock.detection.places.labels import HeaderWords
+from penstock.detection.stems import Stems
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -56,11 +57,14 @@ _MIXED = deferred(
     rf"{_BEGINS}(?=[A-Z\d-]*\d[A-Z-]*\d)(?:[A-Z\d]{{8,11}}|\d[A-Z][A-Z\d]\d-[A-Z][A-Z\d]\d-[A-Z]{{2}}\d\d)"
     rf"(?![^\W_{UNPARTED}])"
 )
-_OF_MIXED = ("pass", "paspo", "ausweis", "perso", "medicare", "mbi", "διαβ", "護照", "护照", "旅券", "여권")
+_OF_MIXED = Stems(("pass", "paspo", "ausweis", "perso", "medicare", "mbi", "διαβ", "護照", "护照", "旅券", "여권"))
 """Each of their labels has one of these in it."""
 _PREFIX_BEGUN = deferred(_BEGINS + r"[A-Z]{1,6}(?:\Z|[ -](?=(?:[A-Z]{1,6}[ -]?)?\Z))")
-# In a group, so that one search for it comes in place of one at each capital letter (see `Triggers`).
-_PREFIX_TRIGGER = r"(?:[A-Z])(?=[A-Z]{0,5}(?:[ -][0-9]|[ -]?\Z)|[A-Z]{4}[0-9]{4}[A-Z]|[A-Z][0-9]{5}[A-Z]{2})"
+# In a group, so that one search for it comes in place of one at each capital letter (see `Triggers`). The last word of
+# a text is held in any case, so letters alone are no trigger before a blank or a dash follows.
+_PREFIX_TRIGGER = (
+    r"(?:[A-Z])(?=[A-Z]{0,5}[ -](?:[0-9]|(?:[A-Z]{1,6}[ -]?)?\Z)|[A-Z]{4}[0-9]{4}[A-Z]|[A-Z][0-9]{5}[A-Z]{2})"
+)
 _LAST_DIGIT = regex.compile(r"(?r)\d")
 _DIGIT = deferred(r"\d")
 _SOME_LETTER = deferred(r"[^\W\d_]")
@@ -105,7 +109,7 @@ def _labelled(type: str, text: str, start: int, places: Iterable[int], count: in
 
 def _search_mixed(text: str, start: int, *, final: bool) -> Scan:
     plain = text[max(start - _REACH, 0) :].lower()
-    if not any(stem in plain for stem in _OF_MIXED):
+    if not _OF_MIXED.any_in(plain):
         return [], len(text)
     found = (one.start() for one in _MIXED.finditer(text, start))
     return _numbers_from("national-id", text, start, found, final=final)

@@ -24,8 +24,9 @@ _NOUNS = (
 _NOUNS_WORDS = (
     r"tel[eé:.=\s](?!gra|vis|met|por|sco)|t[eé]l[eé]?f|t(?:el|él|lf|fno)\b|sms\b|fax\b|mobi(?:le|el)\b|mobil(?!it)"
     r"|cell?(?:\.|\b)|cell(?:phone|ular)|landline|hotline|desk\b|fone|fon\b|fono\b|natel|celu\b|mob\b|ph\b(?:[.:]| $)"
-    r"|kom\.|portable\b|t[eé]l[eé]copie|m[oó]vil\b|celular|telem[oó]vel|gsm\b|handy|rufnummer|durchwahl|festnetz|komórk"
-    r"|puh\b|sími|símanúmer|cep\b|ponsel|telepon|no(?:mor|mer)?\.?[ -]?hp\b|sđt\b|тел\b|моб(?:\b|ил|іл)"
+    r"|kom\.|portable\b|t[eé]l[eé]copie|m[oó]vil\b|celular|telem[oó]vel|gsm\b|handy|durchwahl|festnetz|komórk"
+    r"|ruf[ .-]{0,2}n(?:r|umm)|puh\b|sími|símanúmer|cep\b"
+    r"|ponsel|telepon|no(?:mor|mer)?\.?[ -]?hp\b|sđt\b|тел\b|моб(?:\b|ил|іл)"
     r"|caller[ -]?id\b|callback\b(?!\()|rückruf"
 )
 # Calling, and whose number it is.
@@ -54,9 +55,12 @@ CLOSE = deferred(rf"(?:{_NOUNS}|\b(?:{_NOUNS_WORDS}))[^\d\n]{{0,12}}$")
 
 NUMBER = deferred(
     r"(?<![^\W的の])(?:num[eé]ro|n[úu]mero|nummer|čísl|număr|номер|αριθμ|नंबर|رقم|شماره|מספר|号码|號碼|番号|번호"
-    r"|numer(?:u|em)?\b|nr\b|szám|numara|nomor|số\b)"
+    r"|numer(?:u|em)?\b|(?<![^\W\d_]\.-)(?<![^\W\d_]\. )(?<![^\W\d_][.-])nr\b|szám|numara|nomor|số\b)"
 )
-"""Words for any number, but not within one for another: they explain one that looks like a phone's."""
+"""Words for any number, but not within one for another: they explain one that looks like a phone's.
+
+*Nr.* behind another short word, as in *Art.-Nr.*, is the number of that.
+"""
 
 CONTACT = deferred(r"\b(?:contact|emergency|(?:notfall)?kontakt|contatt|contato)|संपर्क|联系|聯繫|聯絡|連絡|연락")
 """Words for contacts: they explain one that is as long as a phone's."""
@@ -106,7 +110,7 @@ _OTHERS = (
     r"account|acct|a/c|order|invoice|isbn|issn|doi|tracking|ticket|ref(?:erence)?|serial|transaction"
     r"|time ?stamp|unix|epoch|case|policy|routing|passport|licen[cs]e|patent|version|sku|upc|ean|gtin|imei|vin|npi|tin"
     r"|ein|vat|tax|bank|iban|card|population|revenue|usd|eur|gbp|seed|port|pid|uid|hash|total|price|cost|amount"
-    r"|budget|slot|otp|ids?|bytes|size|offset|checksum|p/n"
+    r"|budget|slot|otp|ids?|bytes|size|offset|checksum|p/n|awb|b/l|(?:air )?waybill"
     r"|(?:part|po|lot|batch|model|deal|run|job|build|item|product|article|booking|reservation|confirmation|shipment"
     r"|parcel|claim|contract|catalog(?:ue)?)[ -]?(?:no|num(?:ber)?|nr|id|[#:.])"
 )
@@ -121,6 +125,23 @@ _OTHERS_THAN_ENGLISH = (
     r"|personnummer|tilaus|lasku|hesap|sipariş|kimlik|сч[её]т|заказ|паспорт|договор|订单|訂單|账号|帐号|帳號|身份证|卡号"
     r"|编号|編號|注文|口座|会員|주문|계좌|주민"
 )
+_THINGS = (
+    r"customer|client|member|subscriber|employee|staff|student|vendor|supplier|meter|counter|device|asset|inventory|inv"
+    r"|award|grant|docket|regist|permit|certificate|voucher|coupon|gift|che(?:que|ck)|machine|engine|chassis|vehicle|plate"
+    r"|seat|room|gate|bus|train|route|unit|apartment|lot|plot|section|article|clause|edition|volume|issue|page|instrument"
+    r"|sample|specimen|test|lab|protocol|study|trial|patent|form|model|style|color|stock"
+    r"|art|best|teile?|kd|kunden?|re|rechn|auftr|vertr|vers|policen?|mitgl|ser|send|paket|lief|zähler|gerät|inventar"
+    r"|raum|zimmer|platz|sitz|wagen|zug|linien?|flur|akten|vorg|fall|beleg|buchungs?|konto|kto|karten?|ausweis|pers|matr"
+    r"|stamm|chargen?|los|modell|typ|fabrik|fahrgest|motor|zoll|zert|prüf|labor|proben?|steuer|haus"
+    r"|klant|bestel|factuur|ordre?|artikel|lid|medlem|kund|faktura|varu|tilaus|asiakas|jäsen|sarja|tuote"
+)
+_NUMBERED = (
+    rf"\b(?:{_THINGS})[^\W\d_]{{0,14}}(?:nummern?|numero|nr\b"
+    r"|(?:[.-]{1,2}|\.?[ ])(?:nr|no|num|n[°º]|number|nummer)\b)"
+)
+NUMBERED = deferred(rf"{_NUMBERED}(?!\w)(?!{_HAS_VALUE})[^\n\d]{{0,6}}$")
+"""The number of a thing, right before one: its name with *number* behind it."""
+
 OTHER_THAN_ENGLISH = deferred(rf"(?:{_OTHERS_THAN_ENGLISH})[^\n]{{0,14}}$")
 """The same in other languages."""
 

@@ -110,6 +110,7 @@ _HIDDEN_BEFORE = deferred(r"\[[A-Z][A-Z_-]*(?:_\d+)?\][-./]?\Z")
 _HIDDEN_BEHIND = deferred(r"[-./]?\[[A-Z][A-Z_-]*(?:_\d+)?\]")
 _PLACEHOLDER_READ = 20
 _NEW_WORD = deferred(r"_|(?<=[a-z])(?=[A-Z])")
+_OTHERS = (phone_cues.OTHER, phone_cues.OTHER_THAN_ENGLISH, phone_cues.NUMBERED)
 _SAYS = deferred(rf"[^\W\d_{phone_cues.SYMBOLS}]|[{phone_cues.SYMBOLS}]")
 
 _NO_PHONE = deferred(  # dates, spans of years, social security numbers
@@ -118,6 +119,7 @@ _NO_PHONE = deferred(  # dates, spans of years, social security numbers
     rf"|^\d{{3}}[{DASH}]\d{{2}}[{DASH}]\d{{4}}$"
     r"|^\d{5}-\d{3}$|^\+\d\d\.\d{3,}-\d{3}\."  # postal codes of Brazil, coordinates (ISO 6709)
 )
+_COORDINATES = deferred(r"\+[0-8]\d[0-5]\d(?:-[01]\d\d[0-5]\d|[0-5]\d-[01]\d\d(?:[0-5]\d){2})")  # so do phones look
 _A_DATE = deferred(r"(?<!\d)(?:19|20)\d\d (?:0?[1-9]|1[0-2]) (?:0?[1-9]|[12]\d|3[01])(?!\d)")
 _GROUP = deferred(r"\d+")
 _MOST_GROUPS, _MOST_SINGLE = 7, 2  # more groups, or more digits that stand alone, are a row of figures
@@ -292,8 +294,9 @@ def _is_phone(text: str, found: regex.Match[str]) -> bool:
         return False
     before = _before(text, found)
     if kind == "intl":
-        return not before.says(phone_cues.MEASURE)
-    other = before.says(phone_cues.OTHER) or before.says(phone_cues.OTHER_THAN_ENGLISH) or _has_unit(text, found)
+        place = _COORDINATES.fullmatch(found.group(kind)) is not None and before.explained_by(phone_cues.PHONE) < 0
+        return not (place or before.says(phone_cues.MEASURE))
+    other = any(map(before.says, _OTHERS)) or _has_unit(text, found)
     return not other or before.explained_by(phone_cues.PHONE) >= 0
 
 
@@ -365,7 +368,7 @@ def _is_cued(text: str, found: regex.Match[str]) -> bool:
         one_before = _NUMBER_BEFORE.search(before.text, at)
         if one_before and names_next(one_before[1]) and not phone_cues.KIND.search(one_before[1]):
             return False
-    return phone_cues.OTHER_CLOSER.search(before.text, at) is None
+    return all(cue.search(before.text, at) is None for cue in (phone_cues.OTHER_CLOSER, phone_cues.NUMBERED))
 
 
 def _has_other_form(number: str) -> bool:

@@ -24,6 +24,7 @@ from penstock.detection.patterns.kinds import DASH, GLUED, UNPARTED, in_numbers,
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 from penstock.detection.personal_data.phones import names_phone, phones
 from penstock.detection.places.labels import HeaderWords
+from penstock.detection.stems import Stems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,12 +73,14 @@ _LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 255  # RFC 5321, 4.5.3.1
 _GROUPS = deferred(r"(?<!\d)\d+")
 _CARD_BREAK = rf"[ .+\u00a0{DASH}]{{1,2}}"
 _CARD_GAP = deferred(_CARD_BREAK)
+_COORDINATES = deferred(r"[+-]\d{6}\+\d{7}")  # ISO 6709
 _CARD_GAPS = deferred(rf"[ .+\u00a0{DASH}]{{0,2}}")
 _CARD_SHAPES = deferred(
     r"1?[2-9]|4,4,4,4(?:,[1-3])?|4,6,[45]|4,4,4,[1-7]|6,(?:6|7|8|9|10|11|12|13)|4,4,5|4,5,6|4,3,3,3"
 )
+_ISSUED = r"(?=[456]|3[04-9]|2(?:131|[2-7])|1800|8[12]|9792)"  # how the numbers of all issuers begin
 _CARD_START = deferred(  # the groups of each shape, seen from where they begin
-    rf"(?<!\d)(?<!\d\.)(?=\d(?:\d{{11}}|\d{{3}}{_CARD_BREAK}(?:\d{{4}}{_CARD_BREAK}\d{{4}}|\d{{6}}{_CARD_BREAK}\d{{4}}"
+    rf"(?<!\d)(?<!\d\.){_ISSUED}(?=\d(?:\d{{11}}|\d{{3}}{_CARD_BREAK}(?:\d{{4}}{_CARD_BREAK}\d{{4}}|\d{{6}}{_CARD_BREAK}\d{{4}}"
     rf"|\d{{5}}{_CARD_BREAK}\d{{6}}|\d{{3}}{_CARD_BREAK}\d{{3}}{_CARD_BREAK}\d{{3}})|\d{{5}}{_CARD_BREAK}\d{{6}}))"
 )
 _LONGEST_CARD = 40  # characters of its digits, of the gaps between, and what is seen behind it
@@ -105,7 +108,7 @@ _SSN_CUE = deferred(r"(?i)\bssns?\b|social.{0,3}sec|\bsin\b|\bss ?#|\bss ?no")
 _IPV4 = StreamPattern(r"(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
 _VERSION_CUE = deferred(
     r"(?i)(?:\bv|\bver|version|release|build|firmware|\bapi|(?:バージョン|リリース|ビルド|版本号?|버전|릴리스)[は是为은는]?)"
-    r"[ .:#=：]{0,3}$"
+    r"[ .:#=：(\"']{0,4}$"
 )
 _PART_OF_WORD = deferred(rf"(?:{GLUED}|\.)\Z")
 _QUAD_TRIGGER = r"\.(?<=[0-9]\.)[0-9]{1,3}\.[0-9]{1,3}\.[0-9]"
@@ -190,6 +193,8 @@ def _card_end(text: str, begin: int, *, final: bool) -> int:
     else:
         if not final and (stop == len(text) or (len(sizes) < _MOST_GROUPS and _CARD_GAPS.fullmatch(text, stop))):
             return len(text) + 1
+    if best and _COORDINATES.fullmatch(text, max(begin - 1, 0), best):
+        return 0
     return 0 if _is_glued(text, begin) or _GOES_ON.match(text, best) else best
 
 
@@ -380,12 +385,12 @@ class _Mistyped:
         self._shape = _Shape(kinds, shape, tail, longest)
         self._longest = longest
         self._cue = cue
-        self._stems = stems.split()
+        self._stems = Stems(stems.split())
         self._check = check
 
     def search(self, text: str, start: int, *, final: bool) -> Scan:
         before = text[max(start - _REACH, 0) :].lower()
-        if not any(map(before.__contains__, self._stems)):
+        if not self._stems.any_in(before):
             return [], len(text)
         none = self._shape.hold(text, start, final=final)
         if none is not None:
@@ -483,23 +488,31 @@ UUIDS: tuple[BuiltInRule, ...] = (
 )
 """Universally unique identifiers of any version (RFC 9562)."""
 
-MACS: tuple[BuiltInRule, ...] = (
-    *(
+
+def _macs(name: str, replacement: str) -> tuple[BuiltInRule, ...]:
+    return (
+        *(
+            pattern_rule(
+                name,
+                replacement,
+                rf"(?<![\w:.-])(?:{_HEX2}{sep}){{5}}{_HEX2}(?![\w:-]|\.\w)",
+                trigger=rf"{sep}{_HEX2}{sep}{_HEX2}{sep}",
+                check=_mac,
+            )
+            for sep in ":-"
+        ),
         pattern_rule(
-            "mac",
-            "[MAC]",
-            rf"(?<![\w:.-])(?:{_HEX2}{sep}){{5}}{_HEX2}(?![\w:-]|\.\w)",
-            trigger=rf"{sep}{_HEX2}{sep}{_HEX2}{sep}",
-            check=_mac,
-        )
-        for sep in ":-"
-    ),
-    pattern_rule(
-        "mac",
-        "[MAC]",
-        rf"(?<![\w.:-])(?:{_HEX4}\.){{2}}{_HEX4}(?![\w-]|\.\w)",
-        trigger=rf"\.{_HEX4}\.",
-        check=lambda found: _mac(found) and any(map(str.isdigit, found)) | any(map(str.isalpha, found)),
-    ),
-)
-"""Addresses of network cards (EUI-48), in pairs, or in groups of four as Cisco writes them."""
+            name,
+            replacement,
+            rf"(?<![\w.:-])(?:{_HEX4}\.){{2}}{_HEX4}(?![\w-]|\.\w)",
+            trigger=rf"\.{_HEX4}\.",
+            check=lambda found: _mac(found) and any(map(str.isdigit, found)) | any(map(str.isalpha, found)),
+        ),
+    )
+
+
+MACS: tuple[BuiltInRule, ...] = _macs("mac", "[MAC]")
+"""Addresses of network cards (EUI-48), in pairs, or in groups of four as Cisco writes them, that somebody tells."""
+
+DEVICE_MACS: tuple[BuiltInRule, ...] = _macs("device-mac", "[MAC]")
+"""Those that devices and their tools write."""

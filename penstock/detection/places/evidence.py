@@ -48,7 +48,10 @@ COUNTS = word_set(
 GOODS = word_set(
     """sku skus ean upc gtin isbn issn asin mpn doi barcode serial model part parts item items order orders invoice
     invoices ticket tickets case cases batch lot tracking shipment parcel awb waybill po deal contract booking
-    reservation pnr flight product products article variant catalog catalogue stock transaction txn receipt
+    reservation pnr flight product products article variant catalog catalogue stock transaction txn receipt iswc isrc
+    ismn gtin ean13 ndc pzn cas loinc snomed patent docket grant award room asset inventory meter device parcel lot
+    register consignment pallet container manifest voucher coupon claim
+    raum zimmer inventar gerät geräte zähler zolltarif flurstück hrb
     bestell bestellung auftrag auftrags rechnung rechnungs artikel teile teil sendungs vorgang vorgangs serien vertrag
     vertrags commande facture article pièce série colis pedido factura artículo pieza serie envío ordine fattura
     articolo pezzo spedizione fatura encomenda peça bestelling factuur artikel onderdeel zamówienie faktura заказ счёт
@@ -127,10 +130,11 @@ KINDS: Mapping[str, _Kind] = {
         forms.phone, _PHONES, IDENTITIES | GOODS, COUNTS, near=False, units=True, is_open=forms.unit_may_follow
     ),
     "credit-card": _Kind(forms.card, _CARDS, IDENTITIES | GOODS, COUNTS, units=True, is_open=forms.card_may_go_on),
-    "ssn": _Kind(forms.ssn, _SSNS, GOODS, COUNTS),
+    "ssn": _Kind(forms.ssn, _SSNS, GOODS - {"claim"}, COUNTS),  # a claim of Medicare had one as its number
     "ip-address": _Kind(forms.public_address, _ADDRESSES, _VERSIONS, is_open=forms.entry_may_follow),
     "private-ip": _Kind(forms.private_address, _ADDRESSES, _VERSIONS),
-    "mac": _Kind(forms.mac),
+    "mac": _Kind(forms.mac, is_open=forms.device_may_follow),
+    "device-mac": _Kind(forms.device_mac, is_open=forms.device_may_follow),
 }
 """The evidence by type; places say nothing about other types."""
 

@@ -33,8 +33,12 @@ _COMMON_ENDS = word_set(
     site cloud club world blog live news space email agency company center"""
 )
 _VERSION = deferred(r"v?\d[\w.-]*\.(?P<end>[^\W\d_]{3,})", re.IGNORECASE)
-_PATH = deferred(r":(?:[~/]|\.{1,2}/|[\w.+-]{1,64}/|[\w.+-]{1,64}\.git\b)")
-_PATH_BEGUN = deferred(r"(?::[\w.+-]{0,64})?\Z")
+_PATH = deferred(r":(?:~|/(?!/)|\.{1,2}/|[\w.+-]{1,64}/|[\w.+-]{1,64}\.git\b)")
+_PATH_BEGUN = deferred(r"(?::(?:/|[\w.+-]{0,64}))?\Z")
+_PROTOCOLS = frozenset({"openssh.com", "libssh.org"})
+_EXTENSIONS = deferred(
+    r"\w*[\d-].*|zlib|keepalive|f?statvfs|hardlink|fsync|lsetstat|limits|eow|tun|ping", re.IGNORECASE
+)
 _LOGIN = deferred(
     r"(?:\b(?:ssh|scp|sftp|rsync|sshfs|mosh|ssh-copy-id)"
     r"(?:\s+(?:-[\w-]{1,24}(?:[ =][\w./:~-]{1,40})?|[\w~-]{0,40}[./][\w./~-]{0,60})){0,6}"
@@ -55,6 +59,8 @@ def email(text: str, low: int, high: int) -> int:
     local, _, domain = text[low:high].partition("@")
     rest, _, end = domain.lower().rpartition(".")
     version = _VERSION.fullmatch(domain)
+    if not local.strip("+-") or (domain.lower() in _PROTOCOLS and _EXTENSIONS.fullmatch(local)):
+        return OTHER  # a decorator in a patch: -@pytest.mark; the name of an algorithm (RFC 4251, 6)
     of_file = end in _FILES and ("." not in rest or rest[0].isdigit())
     if of_file or (version and version["end"].lower() not in _COMMON_ENDS):
         return OTHER
@@ -121,10 +127,15 @@ def is_amount(found: str) -> bool:
     return _AMOUNT.fullmatch(found) is not None
 
 
+_PARAGRAPH = deferred(r"252\.2\d\d-7\d{3}")  # a clause of the DFARS, the rules of purchases for defence: 252.227-7013
+
+
 def phone(text: str, low: int, high: int) -> int:
     """Return the weight of a phone number: digits alone weigh least, a country's code most."""
     if text[low] == "+":
         return 4
+    if _PARAGRAPH.fullmatch(text, low, high):
+        return 0
     return 2 if text[low:high].isdigit() else 3
 
 
@@ -165,26 +176,40 @@ def ssn(text: str, low: int, high: int) -> int:
 
 # Addresses of machines
 
-_OPERATOR = deferred(r"(?:[=<>~^!]=|[~^]|@)\s?\Z")
-_UPGRADE = deferred(r"(?i)\b(?:bump|upgrad|downgrad|updat|releas|version|migrat)\w{0,4}\b(?:[^\n;.=]|\.(?=\w)){0,48}\Z")
-_PRODUCT = deferred(r"[A-Za-z]/\Z")
+_OPERATOR = deferred(r"(?:[=<>~^!]=|[~^]>?|@|\(=)\s?(?:\d:)?\Z")
+_UPGRADE = deferred(
+    r"(?i)\b(?:bump|upgrad|downgrad|updat|releas|version(?:chang|add|remov)?|migrat)\w{0,4}\b"
+    r"(?:[^\n;.=]|\.(?=\w)){0,48}\Z"
+)
+_PRODUCT, _AGENT = deferred(r"[A-Za-z]/\Z"), deferred(r"(?<![/\w.+-])(?P<name>[A-Za-z][\w+-]{0,40})(?<!\d)/\Z")
+_COORDINATES = deferred(r"\b[a-z][\w-]*(?:\.[\w-]+)+:[\w.-]+:\Z")  # of Maven: group, artifact, version
+_GEM = deferred(r"(?m)^ {2,8}(?:\* )?(?P<name>[a-z][\w-]*) \(\Z")  # rails (7.1.4.1)
+_EPOCH = deferred(r"[( ]\d:\Z")  # (1:1.2.13.1-1)
 _RELEASE = deferred(r"(?:(?P<name>[A-Za-z]{1,24})-|\b(?i:since|prior to) )\Z")
 _RELEASE_REACH = 28
 _MACHINES = word_set(  # their names have addresses in them: dhcp-84.12.33.9
     """ip ipv4 host node server client user guest peer vpn dsl adsl vdsl cable dhcp ppp pppoe pool dyn dynamic static
-    cpe nat gw gateway router web mail mx ns dns db proxy vm ec pc customer visitor range subnet bot"""
+    cpe nat gw gateway router web mail mx ns dns db proxy vm ec pc customer visitor range subnet bot tcp udp inet ip4"""
 )
 _FIRST_NUMBERS = frozenset(map(str, range(20)))  # of sections and releases; those of most addresses are larger
+_SMALL = deferred(r"[0-3]?\d(?:\.[0-3]?\d){3}")  # so are all numbers of a section, and of one address in 1,700
+_PORT = deferred(r":\d{2,5}\b")
+_COMMENT = deferred(r"(?:(?<!:)//|/\*|<!--)\s{0,4}\[?\Z")  # no address in a link
+_TITLE = deferred(r"(?m)^#{2,6} \Z")
 _ENTRY = deferred(r"\](?: -|\()")
 _HEADING, _HEADING_REACH = re.compile(r"#[ \t]*\[\Z"), 10  # of a change log, not of a line in a log
 _USER = deferred(r"[\w.-]{1,32}@\Z")
 _PLACED = deferred(r"\b(?i:on|at|with|by|via|server|host|against|through) \Z")  # a machine is named, no version
 _SECTION = deferred(
-    r"(?i)(?:\b(?:sections?|sec\.|clauses?|chapters?|paragraphs?|articles?|appendix|figures?|tables?|requirements?"
-    r"|abschnitt|kapitel|absatz|ziffer|paragraphe|chapitre|sección|capítulo|sezione|capitolo) |§ ?)[\"'(]?\Z"
+    r"(?i)(?:\b(?:sections?|sec\.|(?:sub)?clauses?|chapters?|paragraphs?|articles?|appendix|figures?|tables?"
+    r"|requirements?|oids?|policy|revision|pages?|levels?|rooms?|lessons?|exercises?|theorem|lemma|ec|enzymes?|c\+\+\d\d"
+    r"|abschnitt|kapitel|absatz|ziffer|seite|raum|paragraphe|chapitre|sección|capítulo|sezione|capitolo):? |§ ?)"
+    r"[\"'(]?\Z"
 )
 _SECTION_REACH = 16
 _HUNDREDS = deferred(r"\d{3}(?!\d|\.0\b)")  # versions of four parts are smaller
+_ITEM, _OUTLINE = deferred(r"(?m)^ *[#*+-]+ (?:\[[xX ]\] )?\Z"), deferred(r"1?\d(?:\.1?\d){3}")  # - [x] 11.1.2.1 Send
+_ITEM_REACH = 16
 _ENTRY_BEGUN = deferred(r"(?:\](?: -?)?)?\Z")
 _CLIENT = deferred(r" - \S{1,64} \[\d| port \d")  # in the logs of a web server, and of a login
 _CLIENT_BEGUN = deferred(r"(?: (?:-(?: \S{0,64}(?: \[?)?)?|p|po|por|port ?)?)?\Z")
@@ -217,14 +242,23 @@ def public_address(text: str, low: int, high: int) -> int:
     if not address.is_global and not _is_example_of_client(address, text, low, high):
         return OTHER
     if isinstance(address, ipaddress.IPv6Address):
-        return 3 if _is_assigned(address) or "." in found else OTHER
+        return 3 if _is_assigned(address) or "." in found or _WRITTEN_OUT.match(found) else OTHER
     if found.partition("/")[0].endswith(".0.0") or _is_network(found):
         return OTHER
+    is_item = _OUTLINE.fullmatch(found) and _ITEM.search(text, max(low - _ITEM_REACH, 0), low)
+    if is_item and text.startswith(" ", high):  # its title is behind it; in a list of addresses, there is none
+        return 0
     return _of_version(text, low, high)
 
 
 _ASSIGNED = [*map(ipaddress.IPv6Network, ("2000::/3", "64:ff9b::/96"))]
 """The networks of which public addresses are, and those that hold one of IPv4 (RFC 4291, RFC 6052)."""
+
+
+_WRITTEN_OUT = deferred(
+    r"(?=(?:[\da-fA-F]{1,2}:)*(?:[\da-fA-F]{3,4}:(?:[\da-fA-F]{1,2}:)*){5})(?:[\da-fA-F]{1,4}:){7}[\da-fA-F]"
+)
+"""Eight groups, most of them long: nothing else looks so, be the network assigned or not; an EUI-64 has short ones."""
 
 
 def _is_assigned(address: ipaddress.IPv6Address) -> bool:
@@ -267,7 +301,7 @@ def _of_version(text: str, low: int, high: int) -> int:
         return OTHER
     if _HUNDREDS.search(text, low, high):
         return 3
-    if _is_counted(text, low, high):
+    if _is_counted(text, low, high) or _is_packaged(text, low, high):
         return 0
     if _PLACED.search(before) or (before.endswith("@") and _is_login(text, low)):
         return 3
@@ -277,12 +311,36 @@ def _of_version(text: str, low: int, high: int) -> int:
 
 def _is_counted(text: str, low: int, high: int) -> bool:
     """Return whether it is the number of a section or of a release, by the words before it and its first number."""
-    if text[low:high].partition(".")[0] not in _FIRST_NUMBERS:
+    is_small = _SMALL.fullmatch(text, low, high) is not None
+    if text[low:high].partition(".")[0] not in _FIRST_NUMBERS and not is_small:
         return False
-    if _SECTION.search(text, max(low - _SECTION_REACH, 0), low):
+    if "/" in text[low:high] or _PORT.match(text, high):
+        return False
+    near = max(low - _HEADING_REACH, 0)
+    if _SECTION.search(text, max(low - _SECTION_REACH, 0), low) or _TITLE.search(text, near, low):
+        return True
+    if is_small and _COMMENT.search(text, near, low):
         return True
     release = _RELEASE.search(text, max(low - _RELEASE_REACH, 0), low)
     return release is not None and (release["name"] or "").lower() not in _MACHINES
+
+
+def _is_packaged(text: str, low: int, high: int) -> bool:
+    """Return whether it is the version of a package, as managers of packages and programs write it."""
+    since = max(low - _LOGIN_REACH, 0)
+    if _COORDINATES.search(text, since, low):
+        return True
+    behind = text[high : high + 1]
+    agent = _AGENT.search(text, since, low) if text[low:high].partition(".")[0] in _FIRST_NUMBERS else None
+    if agent is not None and behind in _BEHIND_AGENT and agent["name"].lower() not in _MACHINES:
+        return True
+    if _SMALL.fullmatch(text, low, high) is None or behind not in (")", "-"):
+        return False
+    gem = _GEM.search(text, since, low) if behind == ")" else None
+    return _EPOCH.search(text, since, low) is not None or (gem is not None and gem["name"].lower() not in _MACHINES)
+
+
+_BEHIND_AGENT = ("", " ", ";", ")", "\n", '"')
 
 
 def _is_login(text: str, at: int) -> bool:
@@ -302,8 +360,44 @@ def entry_may_follow(text: str, low: int, high: int) -> bool:
 
 
 _CONTAINERS = ("02:42:", "0a:58:")  # Docker; OVN and Kubernetes' plugins
+_LINE_BEFORE, _LINE_BEHIND = 72, 24  # characters of a line that show what wrote it
+_TOLD = deferred(r"(?i)\b(?:my|our|his|her|their|mein\w*|unser\w*|[^\W\d_]{2,}['\u2019]s)\b")  # whose it is
+_DEVICE_BEFORE = deferred(
+    # the value of a key or a setting, or a cell
+    r"(?:[\"'] ?[:=] ?\\?[\"']|=\\?[\"']?|[,;\t|]\"?|[\t|] |[^:\s] {2,}|\. \.? ?: )\Z"
+    r"|(?:\) at|[\da-fA-F]{2} >) \Z"
+    r"|(?i:\b(?:ether|lladdr|hwaddr|hw-?addr(?:ess)?|macaddr(?:ess)?|permaddr|bssid|chassis ?id|dhcp\w{0,12}|arp|vlan"
+    r"|hardware ethernet|cell \d\d - address"
+    r"|(?:eth|en[opsx]?|wl(?:an|[px])?|br|bond|veth|tap|gi|te|fa|ge|xe|ae|po|port|lan)-?\d[\w/.:-]{0,12})\b[^\n]{0,64}\Z)"
+)
+_DEVICE_BEHIND = deferred(
+    r"\"?(?: {2,}\S|,\S|;\S| ?[\t|]| \[ether| (?:brd|via|dev)\b| on (?:en|eth|wl)| > [\da-fA-F]{2}:)"
+)
 
 
 def mac(text: str, low: int, high: int) -> int:
-    """Return the weight of the address of a network card; those of containers are no card's."""
-    return OTHER if text[low:high].replace("-", ":").lower().startswith(_CONTAINERS) else 3
+    """Return the weight of the address of a network card.
+
+    That of a container is no card's. What devices and their tools write is nobody's: in tables, logs, settings and the
+    values of keys. In prose it is somebody's, and where the line says whose it is.
+    """
+    is_containers = text[low:high].replace("-", ":").lower().startswith(_CONTAINERS)
+    return OTHER if is_containers or _is_of_device(text, low, high) else 3
+
+
+def device_mac(text: str, low: int, high: int) -> int:
+    """Return the weight of an address that `mac` leaves out."""
+    return 3 if mac(text, low, high) < 0 else OTHER
+
+
+def device_may_follow(text: str, low: int, high: int) -> bool:
+    """Return whether more of the line may show that a device wrote an address."""
+    del low
+    return len(text) - high < _LINE_BEHIND and text.find("\n", high) < 0
+
+
+def _is_of_device(text: str, low: int, high: int) -> bool:
+    line = max(text.rfind("\n", max(low - _LINE_BEFORE, 0), low) + 1, low - _LINE_BEFORE, 0)
+    if _TOLD.search(text, line, low):
+        return False
+    return bool(_DEVICE_BEFORE.search(text, line, low) or _DEVICE_BEHIND.match(text, high, high + _LINE_BEHIND))

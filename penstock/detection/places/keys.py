@@ -75,7 +75,8 @@ _SIGNERS = word_set("gpg pgp openpgp keyserver")
 
 TEXTS = word_set(
     """text comment title description message error status state header host hostname column provider method type kind
-    hint field format template"""
+    hint field format template prompt tooltip caption heading warning notice question instructions help button regex
+    regexp pattern rule rules"""
 )
 """Names of texts and of facts: a secret may stand there, and facts about one are none."""
 
@@ -107,9 +108,11 @@ _FOREIGN = (
 _COMPOUND = deferred(rf"(.*?)({'|'.join(sorted(_ENGLISH | _FOREIGN, key=len, reverse=True))})s?")
 _COMPOUND_ENDS = tuple(word + end for word in _ENGLISH | _FOREIGN for end in ("", "s"))
 _COOKIES = deferred(r"(?i)phpsessid|jsessionid|asp\.?net_?sessionid|connect\.?sid|cookie\b.{0,60}$")
-# Within the name of a resource, behind that of an image (its tag), and behind the algorithm of a digest.
+# Within the name of a resource, behind that of an image (its tag) or of a file in a list of sums, and behind the
+# algorithm of a digest.
 _NAMES_IT = deferred(
-    r"""\b(?:arn|did):[\w-]*:\S*$|/[\w.-]{1,64}:$|(?i:\bh1|\bsha-?\d{1,3}|\bmd5|\bnonce)[:=-]\s?["']?$"""
+    r"""[0-9a-f]{32} [ *]\S{0,37}[^\s:=]\n$"""
+    r"""|\b(?:arn|did):[\w-]*:\S*$|/[\w.-]{1,64}:$|(?i:\bh1|\bsha-?\d{1,3}|\bmd5|\bnonce)[:=-]\s?["']?$"""
 )
 _NAMED = (["amz", "credential"], ["goog", "credential"])  # they name the key that signed a link
 _SECRET_IDS = (("secret", "id"), ("access", "key", "id"))
@@ -171,6 +174,8 @@ def _opens(head: str, before: Sequence[str]) -> bool:
     """Return whether a token or a key is a secret, by the words before it."""
     owner = before[-1] if before else ""
     if head in TOKENS:
+        if tuple(before[-2:]) == ("public", "key"):  # of an assembly
+            return False
         return CURSORS.isdisjoint(before[-3:]) and not owner.endswith(("page", "sync", "csrf", "skip"))
     return THINGS.isdisjoint(before[-2:]) and _SIGNERS.isdisjoint(before) and not owner.endswith(("public", "site"))
 

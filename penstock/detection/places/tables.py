@@ -13,10 +13,12 @@ from __future__ import annotations
 import re
 import sys
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.deferred import deferred
 from penstock.detection.places.evidence import COUNTS, GOODS, IDENTITIES
+from penstock.detection.places.keys import PASSWORDS
 from penstock.detection.places.labels import Lead, words_of
 from penstock.engine.workers import checkpoint
 
@@ -64,10 +66,13 @@ _STARTS = deferred(  # with a delimiter, or with a label in capitals and two bla
 )
 _AROUND = " \t\r\ufeff\"'`*_"
 _WITHIN = deferred(r"(?:\.|[^\W\d_]:) +[^\s|│┃;,\"'`*]")  # the end of a sentence, within a cell
+_SENTENCE = deferred(r"[^\W\d_]{5}\. ")  # a shorter word before a point is abbreviated: Geb. Datum
+_PAM = deferred(r"(?:auth|account|password|session)\s+(?:required|requisite|sufficient|optional|include|substack)\b")
 _NO_SIGN = deferred(r"[@<>{}=]")
 _MANY_DIGITS = deferred(rf"\d{{{_MOST_DIGITS + 1}}}")
 _AND = frozenset({"and", "or", "und", "oder", "et", "ou", "y", "o", "e"})  # a label does not begin so, a clause does
 
+_TABLE_TAG = deferred(r"<[tT]")
 _OPENS = deferred(r"(?i)<(?:table|thead|tr|th)(?=[\s>/])")
 _LONGEST_OPENS = 6
 _TAG = deferred(r"(?i)<(/?)(table|thead|tbody|tfoot|tr|t[hd])(?=[\s>/])[^<>]{0,300}>")
@@ -164,10 +169,10 @@ def _label(cell: str) -> str | None:
     label = cell.strip(_AROUND)
     if not label:
         return ""
-    if len(label) > _LONGEST_LABEL or label.count(" ") >= _MOST_WORDS or ": " in label or ". " in label:
+    if len(label) > _LONGEST_LABEL or label.count(" ") >= _MOST_WORDS or ": " in label or _SENTENCE.search(label):
         return None
     first, blank, _ = label.partition(" ")
-    if blank and first.lower() in _AND:
+    if label[0] in ":/" or (blank and first.lower() in _AND):
         return None
     if label.count("(") != label.count(")") or label.endswith("):"):  # a line of code
         return None
@@ -198,20 +203,30 @@ class _LineTable(NamedTuple):
 
 def _header(line: str, delimiter: str, headers: Headers) -> _LineTable | None:
     """Return the table that a line is the header of, if one of its labels says something."""
+    if line.isascii() and line.lower() == line.upper():
+        return None  # without a letter
     if delimiter == _ALIGNED:
         return _aligned_header(line, headers) if _may_be_aligned(line) else None
     if _is_prose(line) or (len(line) > _TOLD and line.endswith((".", ".\r"))):
         return None
     doubled = line.startswith("||")
     labels = _labels(line.replace("||", "|") if doubled else line, delimiter)
-    named = sum(map(bool, labels))
+    named = sum(bool(label) and not label.partition("/")[0].isdigit() for label in labels)
     if named < _LEAST_NAMED or _is_never_in_header(line):
         return None
     columns = tuple(map(headers.column, labels))
-    if not any(each.speaks for each in columns):
+    if not any(each.speaks for each in columns) or _PAM.match(line) or _are_words(columns):
         return None
     parted = delimiter in _BARS and not doubled
     return _LineTable(delimiter, columns, parted and (not labels[0] or named < _LEAST_PARTED))
+
+
+def _are_words(columns: Sequence[TableColumn]) -> bool:
+    """Return whether labels are a row in a list of words and their translations: *password* in several languages."""
+    if any(one.secret and one.label.lower() == other.label.lower() for one, other in pairwise(columns)):
+        return True
+    last = {word for each in columns if each.label for word in words_of(each.label)[-1:] or ("",)}
+    return len(last) > 1 and last <= PASSWORDS  # one word in all of them names several passwords: old, new
 
 
 def _may_be_aligned(line: str) -> bool:
@@ -271,13 +286,13 @@ def _line_before(text: str, at: int) -> str | None:
 
 def has_none(text: str, start: int, headers: Headers, *, final: bool) -> bool:
     """Return whether no header of a table ends behind a place, and none begins that is too long to be found again."""
-    if text.find("<t", max(start - 1, 0)) >= 0 or text.find("<T", max(start - 1, 0)) >= 0:
+    if (tag := text.find("<", max(start - 1, 0))) >= 0 and _TABLE_TAG.search(text, tag) is not None:
         return False
-    if final and text.find("\n", start) < 0:
+    if (ended := text.find("\n", start)) < 0 and final:
         return True
     low = max(start - _TOLD - 1, 0)
-    low = text.rfind("\n", low, start) + 1 or (0 if start <= _TOLD else text.find("\n", start) + 1 or len(text))
-    last, header = _next_header(text, low, headers)
+    low = text.rfind("\n", low, start) + 1 or (0 if start <= _TOLD else ended + 1 or len(text))
+    last, header = (low, None) if ended < 0 else _next_header(text, low, headers)
     return header is None and (final or len(text) - last <= _TOLD or _is_no_header(text[last:]))
 
 

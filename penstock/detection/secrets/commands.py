@@ -39,7 +39,7 @@ def _rule(
     replacement: str = "[PASSWORD]",
     end: str = "",
 ) -> BuiltInRule:
-    """Return a rule for a value that has the form of an `_ARGUMENT`, and may have a group ``option`` before it.
+    """Return a rule for a value with groups of an `_ARGUMENT`, one at least; a group ``option`` may be before it.
 
     ``counts`` decides from the text before, the option, the value, and whether that stands in quotes. The characters of
     ``end`` do not belong to a value if it ends with them and has no quotes.
@@ -50,12 +50,13 @@ def _rule(
         matches, hold = shape.walk(text, start, final=final, longest=_LONGEST)
         traces: list[Trace] = []
         for found in matches:
-            group = next(each for each in ("one", "two", "bare") if found.group(each) is not None)
-            value, low = found.group(group), found.start(group)
+            groups = found.groupdict()
+            group = next(each for each in ("one", "two", "bare") if groups.get(each) is not None)
+            value, low = groups[group], found.start(group)
             if group == "bare":
                 value = value.rstrip(end)
             before = text[max(found.start() - _REACH, 0) : found.start()]
-            option = found.groupdict().get("option") or ""
+            option = groups.get("option") or ""
             secret = len(value) >= _SHORTEST and counts(before, option, value, group != "bare")
             traces.append(Trace(found.start(), found.end(), low, low + len(value), secret))
         return traces, hold
@@ -163,15 +164,28 @@ _COMMAND_LINES = (
     ),
 )
 
+_NETRC = deferred(  # one on a line of its own may be a sentence: login and password …
+    r"(?:(?:\bmachine\s+\S+|\bdefault|\b(?:port|account)\s+\S+|[\n\"'`]|\A)\s*)"
+    r"\blogin\s+(?!(?:and|or|with|without|your|to)\b)\S+\s+(?:(?:port|account)\s+\S+\s+)*\Z"
+)
+
+
+def _in_netrc(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: ARG001, FBT001 - see `_rule`
+    """Return whether the word behind *password* is one: a login of one word stands before that, as in ``.netrc``.
+
+    Wherever else a login stands, it has a digit: *login handles password-aging*.
+    """
+    plain = values.wordy(found) and not _has_sign(found)
+    named = _NETRC.search(before) is not None or ("login " in before and any(map(str.isdigit, found)))
+    return named and values.password(found) and not plain
+
+
 _CONFIGURATION = (
-    pattern_rule(  # netrc
+    _rule(
         "password",
-        "[PASSWORD]",
-        r"password\s{1,8}(?P<secret>[^\s\"'`<>(){}]{4,128})(?!\S)",
-        trigger=r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)",
-        near="login ",
-        check=lambda found: values.password(found) and (_has_sign(found) or not values.wordy(found)),
-        longest=150,
+        r"password\s{1,8}(?P<bare>[^\s\"'`<>(){}]{4,128})(?!\S)",
+        r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)",
+        _in_netrc,
     ),
     pattern_rule(  # routers and switches
         "password",
@@ -223,7 +237,7 @@ _QUOTED = r"""["'][^"'\n]{0,80}["']"""
 _CODEC = deferred(r"(?i)(?:base|utf|sha|md|aes|rs|hs|es|ps|latin|iso|x)-?\d[\w-]*")
 _CALL_ARGUMENTS = (  # define('DB_PASSWORD', '…')
     r"""\((?=["'])["'](?P<option>[\w.-]{1,64})["'],\s{0,12}"""
-    r"""(?:'(?P<one>[^'\n]{4,128})'|"(?P<two>[^"\n]{4,128})"|(?P<bare>(?!)x))(?=\s{0,4}[,)])"""
+    r"""(?:'(?P<one>[^'\n]{4,128})'|"(?P<two>[^"\n]{4,128})")(?=\s{0,4}[,)])"""
 )
 _MOST_WORDS = 4  # of the name of a token
 
@@ -272,14 +286,14 @@ _VERB = (
 )
 _IS = rf"(?:{_FOR}(?:{_VERB}|:)|{_VERB})\s{{1,3}}"
 _SAID = (
-    r"""(?:["'`“„«‘](?P<one>[^"'`”“»’\n]{4,128})["'`”“»’]|(?P<two>(?!)x)"""
+    r"""(?:["'`“„«‘](?P<one>[^"'`”“»’\n]{4,128})["'`”“»’]"""
     r"""|(?P<bare>[^\s"'`“„«<>${\[(*][^\s"'`<>]{3,128}))"""
 )
 _END = ".,:;?)"
 _PARTICLE = "[はが是为為는은가]"
 # The same in scripts without blanks: the value is of ASCII, and the sentence goes on right behind it.
 _SAID_UNPARTED = (
-    r"""[ :：]{0,2}(?:["'`“„«‘「『](?P<one>[^"'`”“»’」』\n]{4,128})["'`”“»’」』]|(?P<two>(?!)x)"""
+    r"""[ :：]{0,2}(?:["'`“„«‘「『](?P<one>[^"'`”“»’」』\n]{4,128})["'`”“»’」』]"""
     r"""|(?P<bare>[!#%&+-;=?-Z\]-_a-z|~][!#-&(-;=?-_a-~]{3,128}))"""
 )
 

@@ -15,6 +15,7 @@ from penstock.detection.patterns.open_matches import StreamPattern, Trace
 from penstock.detection.places.keys import names_row, says_secret
 from penstock.detection.places.labels import HeaderWords, lead_of
 from penstock.detection.secrets import values
+from penstock.detection.stems import Stems
 from penstock.detection.words import small
 
 if TYPE_CHECKING:
@@ -44,6 +45,15 @@ _SIGN_BEGUN = deferred(r"[&;$|(\[]\S{0,40}\Z")  # it may become one
 _UUID = deferred(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PLACEHOLDER = deferred(r"\[API[-_]KEY(?:_\d+)?\]\s{0,12}\Z")
 _CALL = deferred(r"[\w.$:>-]+[(\[]")
+_NEXT_LABEL = deferred(r"[\w.-]{1,64}[ \t]?(?:=(?!=)|:[ \t\n])")
+_GROUP, _ARTIFACT = deferred(r"\b[a-z][\w-]*(?:\.[\w-]+)+:\Z"), deferred(r"[\w.-]+:\d+(?:\.[\w-]+)+")
+
+
+def _is_artifact(text: str, begin: int, end: int) -> bool:
+    """Return whether a value is the name and the version of a library, behind its group: ``io.jsonwebtoken:…``."""
+    if _ARTIFACT.fullmatch(text, begin, end) is None:
+        return False
+    return _GROUP.search(text, max(begin - _WINDOW, 0), begin) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +80,7 @@ class _Labelled:
     """
 
     def __init__(self, label: str, value: LabelledValue, whole: StreamPattern | None, stems: Sequence[str]) -> None:
-        self._stems = stems
+        self._stems = Stems(stems)
         self._label = deferred(rf"(?i)(?:{label}){_BEHIND}$", re.ASCII)
         self._bare = deferred(f"(?:{value.bare})*+")
         self._quoted = {mark: deferred(_within(mark, value.quoted)) for mark in "\"'`"}
@@ -92,7 +102,7 @@ class _Labelled:
             hold = self._whole.open_at(text, max(start, len(text) - _WINDOW))
         low = max(start - _WINDOW, 0)
         plain = small(text[low:] if low else text)
-        stems = [stem for stem in self._stems if stem in plain]
+        stems = self._stems.standing_in(plain)
         if not stems:
             return traces, hold
         first = low + min(map(plain.find, stems))
@@ -122,7 +132,7 @@ class _Labelled:
     @staticmethod
     def _names_other(text: str, begin: int, end: int) -> bool:
         """Return whether a value is something else by the whole of its label: an id, or the key of a row."""
-        if says_secret(text, begin) is False:
+        if says_secret(text, begin) is False or _is_artifact(text, begin, end):
             return True
         return _UUID.fullmatch(text, begin, end) is not None and names_row(lead_of(text, begin).words)
 
@@ -142,6 +152,8 @@ class _Labelled:
             end = _end(self._bare, text, begin, begin + _LONGEST)
             if end - begin < self._value.least:
                 return None
+        if not mark and "\n" in text[at:begin] and _NEXT_LABEL.match(text, begin):
+            return None  # nothing stands behind the label, and another one below it
         is_call = not mark and (_CALL.match(text, begin, end) or text[end : end + 1] in ("(", "["))
         if is_call or not self._value.check(text[begin:end], bool(mark)):
             return None

@@ -236,7 +236,7 @@ PROVIDERS: tuple[tuple[str, str, str], ...] = (  # name, prefixes, what follows
     ("brave", "BSA", r"(?=[\w-]*\d)[\w-]{28}"),
     # more models and their tools
     ("cursor", "crsr_", "[0-9a-f]{60,}"),
-    ("retell", "key_", "(?=[0-9]*[a-f])(?:[0-9a-f]{28}|[0-9a-f]{48}|[0-9a-f]{128})"),
+    ("retell", "key_", "(?=[0-9]*[a-f])(?:[0-9a-f]{28}|[0-9a-f]{48}|[0-9a-f]{64}|[0-9a-f]{128})"),
     ("helicone", "sk-helicone- pk-helicone-", r"[\w-]{20,}"),
     ("llamacloud", "llx-", r"\w{40,}"),
     ("humanloop", "hl_sk_", "[0-9a-f]{40,}"),
@@ -262,6 +262,17 @@ _OF_IDS = deferred(
 """Prefixes that ids have, too: behind the label of an id they are no key."""
 
 
+_DATA = deferred(r"(?<=[^:]/)\Z|(?<![^\s\"])(?:[A-Za-z0-9+/]{4}){15,19}\r?\n\Z")
+"""Before a part of a path, and before a line of wrapped base64; signs such as ``_`` are in no base64."""
+_DATA_REACH = 80
+
+
+def _unless_data(text: str, trace: Trace) -> Trace:
+    if _DATA.search(text, max(trace.low - _DATA_REACH, 0), trace.low):
+        return trace._replace(counts=False)
+    return _unless_id(text, trace)
+
+
 def _unless_id(text: str, trace: Trace) -> Trace:
     return trace._replace(counts=trace.counts and says_secret(text, trace.low) is not False)
 
@@ -271,7 +282,7 @@ def _marked(name: str, replacement: str, *rows: tuple[str, str]) -> Iterator[Bui
     for prefixes, rest in rows:
         for prefix in prefixes.split():
             rule = prefix_rule(name, replacement, prefix, rest, random)
-            yield judged(rule, _unless_id) if _OF_IDS.fullmatch(prefix) else rule
+            yield judged(rule, _unless_data if prefix.isalnum() else _unless_id) if _OF_IDS.fullmatch(prefix) else rule
 
 
 _SIGNED = deferred(r"(?i)(?:x-amz-credential|awsaccesskeyid)(?:=|%3d|\\u003d)$")

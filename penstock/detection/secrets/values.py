@@ -11,8 +11,11 @@ import re
 
 from penstock.detection.deferred import deferred
 from penstock.detection.patterns import validators
+from penstock.detection.places.keys import names_secret
+from penstock.detection.places.labels import words_of
 from penstock.detection.secrets.public import is_example, is_public
 
+_LETTERS = deferred(r"[^\W\d_]+(?:[ '’-][^\W\d_]+){0,3}")
 _ENTROPY_OF_WORDS = 3.0  # a key in letters only has more than words joined by hyphens
 # The fifty commonest pairs of letters in English, from memory of published counts; half of a text's pairs, and one in
 # fourteen of random letters'.
@@ -81,12 +84,17 @@ def placeholder(found: str) -> bool:
 
 def token(found: str) -> bool:
     """Return whether a value after a label is a token: random enough, no placeholder and no name in code."""
-    return validators.token(found) and not placeholder(found) and not identifier(found) and not is_public(found)
+    return validators.token(found) and api_key(found)
 
 
 def api_key(found: str) -> bool:
     """Return whether a value after a label such as ``api_key`` is a key."""
-    return not placeholder(found) and not identifier(found) and not is_public(found)
+    return not (placeholder(found) or identifier(found) or is_public(found) or _names_one(found))
+
+
+def _names_one(found: str) -> bool:
+    """Return whether a value is the name of a secret, as in lists of translations: ``token: Zugangsschlüssel``."""
+    return _LETTERS.fullmatch(found) is not None and names_secret(words_of(found)) is True
 
 
 def password(found: str) -> bool:

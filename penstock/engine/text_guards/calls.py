@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol, SupportsIndex, cast
 
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import runs_without_loop
@@ -80,15 +81,27 @@ def acted(
     """Return a guard's edits for each hit, checked.
 
     Raises:
-        WrongReturnError: there is not one list for each.
+        WrongReturnError: there is not one list of edits for each.
     """
-    made: object = act(hits, ctx)
-    if isinstance(made, (str, bytes)) or is_mapping(made) or not isinstance(made, Iterable):
-        raise WrongReturnError(f"its act returned {type(made).__name__}; return a list of edits for each finding")
-    listed = list(cast("Iterable[Iterable[Edit]]", made))
+    listed = [_listed(edits) for edits in _listed(act(hits, ctx))]
     if len(listed) != len(hits):
         raise WrongReturnError(f"its act got {len(hits)} findings, but returned {len(listed)} lists of edits")
-    return listed
+    for edit in chain.from_iterable(listed):
+        if not isinstance(edit, Edit) or not (_is_place(edit.start) and _is_place(edit.end)):
+            raise WrongReturnError(f"its act returned {type(edit).__name__} as an edit; return Edit(start, end, text)")
+        if not isinstance(cast("object", edit.text), str):
+            raise WrongReturnError(f"an edit of its act has {type(edit.text).__name__} as its text")
+    return cast("list[Iterable[Edit]]", listed)
+
+
+def _is_place(at: object) -> bool:
+    return isinstance(at, SupportsIndex)
+
+
+def _listed(made: object) -> list[object]:
+    if isinstance(made, (str, bytes)) or is_mapping(made) or not isinstance(made, Iterable):
+        raise WrongReturnError(f"its act returned {type(made).__name__}; return a list of edits for each finding")
+    return list(cast("Iterable[object]", made))
 
 
 def check_edits(made: object) -> None:

@@ -101,13 +101,20 @@ def fixing(init: Callable[..., None], base: type) -> Callable[..., None]:
     return made
 
 
-def _hooks(guard: _ComponentGuard) -> dict[str, str]:
+def _hooks(guard: _ComponentGuard) -> Mapping[str, str]:
     """Return the names of what belongs to the components of a built-in guard, each with a sentence that says so."""
+    components = (("search", guard.search), ("action", guard.action))
+    return _hooks_of(tuple((part, type(component), tuple(vars(component))) for part, component in components))
+
+
+@functools.lru_cache(64)
+def _hooks_of(components: tuple[tuple[str, type, tuple[str, ...]], ...]) -> Mapping[str, str]:
+    """Return that for components by their classes and attributes: it is the same for nearly all guards of a class."""
     places = dict(_HOOKS)
-    for part, component in (("search", guard.search), ("action", guard.action)):
-        for name in (*dir(type(component)), *vars(component)):
+    for part, component, attributes in components:
+        for name in (*dir(component), *attributes):
             if not name.startswith("_"):
-                places[name] = f"self.{part}, a {type(component).__name__}"
+                places[name] = f"self.{part}, a {component.__name__}"
     return {name: _ELSEWHERE.format(place) for name, place in places.items()}
 
 

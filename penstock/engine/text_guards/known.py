@@ -120,7 +120,8 @@ class KnownTexts:
                     self._fresh[message.id] = key
             elif left:
                 self._left.extend(left)
-        self._counts["messages"] = len(messages) - len(fresh)
+        if len(fresh) < len(messages):
+            self._counts["messages"] = len(messages) - len(fresh)
         return fresh
 
     def knows_value(self, value: Value, place: TextPlace) -> bool:
@@ -141,7 +142,7 @@ class KnownTexts:
     def without_known(self, payload: Mapping[str, Value], texts: list[Text]) -> list[Text]:
         """Return the texts of a chunk about a tool without those of the values that are known.
 
-        Values that hold what cannot be read are never known: other stages have to tell of it.
+        Values with content that no guard can read are never known, so that each stage reports them.
         """
         place = TextPlace("", 0, _PAYLOAD)
         values = [(field, payload[field]) for field in TOOL_VALUES if payload.get(field) is not None]
@@ -203,8 +204,10 @@ class KnownTexts:
         """Learn which of the messages and values are clean that were asked about, and that were judged since."""
         if self._table is None or not self._fresh or not isinstance(judged, PlaceEdits) or has_failed(self._ctx):
             return
-        held: set[object] = {place.message_id for place in judged.held}
-        held.update(map(_of_value, judged.held))
+        held: set[object] = set()
+        if judged.held:
+            held.update(place.message_id for place in judged.held)
+            held.update(map(_of_value, judged.held))
         if type(self._search).joins_beyond is not Search.joins_beyond:
             held |= {_of_value(text.place) for text in texts if self._search.joins_beyond(text)}
         checkpoint()
@@ -218,7 +221,9 @@ class KnownTexts:
 
     def tell(self) -> None:
         """Report how much was known since the last time, and its scores and the like."""
-        counts, left = {what: count for what, count in self._counts.items() if count}, self._left
+        counts, left = self._counts, self._left
+        if not counts and not left:
+            return
         self._counts, self._left = {}, []
         if counts:
             note_counts(self._ctx, "known", counts)

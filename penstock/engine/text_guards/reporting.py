@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.text_guards.reading import OF_MESSAGE
-from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
+from penstock.engine.values.frozen import EMPTY, FrozenDict, is_mapping
 from penstock.engine.values.texts import KeyText
 from penstock.engine.workers import call_back
 
@@ -64,7 +63,7 @@ class GuardReporter:
 
     def is_heard(self) -> bool:
         """Return whether any callback is set."""
-        return any(callback is not None for callback in self.callbacks.values())
+        return any(map(callable, self.callbacks.values()))
 
     def call(self, ctx: AnyContext, option: str, report: object) -> None:
         """Call a callback with a report, if it is set: on the event loop, also where the guard runs in a worker.
@@ -155,7 +154,7 @@ def _in_system(ctx: AnyContext, listed: Iterable[Mapping[str, Value]]) -> bool:
 def add_counts(ctx: AnyContext, fact: Key[Mapping[str, int]], counts: Mapping[str, int]) -> Mapping[str, int]:
     """Add counts to those that a fact has from earlier stages. Returns the sums."""
     before = ctx.get(fact) or EMPTY
-    sums: Mapping[str, int] = freeze({name: before.get(name, 0) + counts.get(name, 0) for name in {**before, **counts}})
+    sums = FrozenDict({name: before.get(name, 0) + counts.get(name, 0) for name in {**before, **counts}})
     ctx.put(fact, sums)
     return sums
 
@@ -168,7 +167,7 @@ def note_counts(ctx: AnyContext, name: str, counts: Mapping[str, int]) -> None:
         kept = state.get(f"penstock.{name}", EMPTY)
     elif ctx.effects is not None and ctx.effects.notes:
         kept = ctx.effects.notes.get(name, EMPTY)
-    sums = dict(Counter(kept) + Counter(counts))
+    sums = {**kept, **{name: kept.get(name, 0) + count for name, count in counts.items()}}
     if is_mapping(state):
         state[f"penstock.{name}"] = sums
     ctx.note(**{name: sums})

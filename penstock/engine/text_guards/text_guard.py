@@ -411,7 +411,7 @@ class TextGuard(Processor):
             if edits and after is None:
                 raise WrongReturnError("its changed returned None, though there are edits; did you forget to return?")
             if not has_failed(ctx):  # what passed because the guard failed was not judged
-                unchanged.update((message.id, message) for message in fresh if message.id not in touched)
+                unchanged.update({message.id: message for message in fresh if message.id not in touched})
             return _without_originals(after or ctx.message_list, beside) if beside else after
 
         return self._judge(ctx, distinct(texts) if known is None and len(texts) > 1 else texts, finish, known)

@@ -64,7 +64,8 @@ class TextWindow:
 
     Attributes:
         text: all text that is undecided, after some text that is decided.
-        start: the position in ``text`` where the undecided text begins; findings that begin before it are ignored.
+        start: the position in ``text`` where the undecided text begins; findings that begin before it are ignored. In
+            the window of a `Hit` it is where the text begins that has not left: a finding may begin before it.
         base: the number of characters of the whole text before the window.
         begins: whether the window begins at the beginning of the text.
         final: whether the text ends with the window.
@@ -117,8 +118,14 @@ class TextWindow:
         return [at for at in starts if 0 < at < len(self.text)]
 
     def pieces(self, start: int, end: int) -> Iterable[tuple[TextPlace, int, int]]:
-        """Yield ``(place, start, end)`` for each place that a span of the window covers; at least one."""
+        """Return ``(place, start, end)`` for each place that a span of the window covers; at least one."""
         low, high = start + self.base, end + self.base
+        if len(self.parts) == 1:  # nearly all texts
+            begin, place = self.parts[0]
+            return [(place, max(low, begin) - begin, high - begin)]
+        return self._pieces(low, high)
+
+    def _pieces(self, low: int, high: int) -> Iterable[tuple[TextPlace, int, int]]:
         first = max(bisect_right(self.parts, low, key=_start) - 1, 0)
         for index in range(first, len(self.parts)):
             begin, place = self.parts[index]
@@ -513,13 +520,13 @@ class TextReader:
                     self._scanned, self._unkept = scanned, None
                     return None
                 held = checked_scan(scanned, own.start, len(grown))[1]
-            else:
+            elif type(held) is not int or not own.start <= held <= len(grown):
                 held = checked_position(held, own.start, len(grown))
             at = own.base + held
             own.text = grown
             own.fresh = 0
             own.decide(held, guard.lookback)
-            own.least = awaited(own.held, own.least, closely=closely)
+            own.least = awaited(own.held, own.least, closely=closely) if closely or own.held > _SHORT_WORD else 0
         self._fed += len(text)
         return at
 

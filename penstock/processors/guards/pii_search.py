@@ -262,11 +262,11 @@ class PIISearch(SpanSearch["PIIVerdict"]):
         self.owner, self.least_number, self.reads_paths = owner, owner.least_number, bool(owner.fields)
         self._detectors = _parted(looked, actions)
         self._spoken = spoken
+        self._asks_user = any(isinstance(entry, PIIType) and callable(entry.validator) for entry in looked.given)
 
     def evidence(self, ctx: AnyContext) -> bytes | None:
         """Return nothing, unless somebody is asked or told about each text, or a function of the user's has a say."""
-        asks_user = any(isinstance(entry, PIIType) and callable(entry.validator) for entry in self.looked.given)
-        return None if asks_user else super().evidence(ctx)
+        return None if self._asks_user else super().evidence(ctx)
 
     def searches(self) -> Sequence[tuple[FindSpans, bool]]:
         """Return the searches; types with different strategies are searched for apart, so that none hides another."""

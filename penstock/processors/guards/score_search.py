@@ -198,6 +198,9 @@ class ScoreSearch(Search, Generic[V]):
 
     def _highest(self, read: Sequence[Mapping[str, float]]) -> dict[str, float]:
         """Return the highest score of each category that counts, of a window and of what is encoded in it."""
+        if len(read) == 1:
+            counts = self.categories
+            return {name: max(score, 0.0) for name, score in read[0].items() if name in counts}
         found: dict[str, float] = {}
         for scores in read:
             for name, score in scores.items():
@@ -304,7 +307,7 @@ class ScoreSearch(Search, Generic[V]):
         tops = [
             dict(zip(names, map(max, zip(*listed, strict=True)), strict=True)) for names, listed in by_names.items()
         ]
-        report_scores(ctx, self.scores, map(WindowScores, tops))
+        report_scores(ctx, self.scores, [*map(WindowScores, tops)])
 
     def verdicts(self, window: TextWindow, ctx: AnyContext) -> Verdicts | Awaitable[Verdicts]:
         """Return a verdict about each window that has ended, and where the next one begins."""
@@ -393,7 +396,7 @@ class ScoreSearch(Search, Generic[V]):
         return scored._replace(reason=unquoted(scored.reason, text))
 
 
-def report_scores(ctx: AnyContext, fact: Key[Mapping[str, float]], scored: Iterable[WindowScores]) -> None:
+def report_scores(ctx: AnyContext, fact: Key[Mapping[str, float]], scored: Sequence[WindowScores]) -> None:
     """Put the highest score of each category in the run so far into the fact and into the step's record."""
     known = ctx.get(fact) or EMPTY
     scores = highest(known, scored)
@@ -403,8 +406,10 @@ def report_scores(ctx: AnyContext, fact: Key[Mapping[str, float]], scored: Itera
         ctx.note(scores=scores)
 
 
-def highest(known: Mapping[str, float], scored: Iterable[WindowScores]) -> Mapping[str, float]:
+def highest(known: Mapping[str, float], scored: Sequence[WindowScores]) -> Mapping[str, float]:
     """Return the highest score of each category, of those that are known and of windows."""
+    if not known and len(scored) == 1:  # most texts are one window
+        return FrozenDict(scored[0].scores)
     scores = dict(known)
     for each in scored:
         for name, score in each.scores.items():

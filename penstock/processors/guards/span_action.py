@@ -100,7 +100,7 @@ class SpanAction(JudgedAction):
         """Return the edits that put replacements in place of what was found."""
         places = [(at, window, group) for at, (window, groups) in enumerate(found) for group in groups]
         places = [place for place in places if place[2].action == "redact"]
-        texts = self.replacements([(window.text[item.start : item.end], item.owner) for _, window, item in places], ctx)
+        texts = self.replacements([_value(window, group) for _, window, group in places], ctx)
         edits: list[list[Edit]] = [[] for _ in found]
         for (at, _, item), text in zip(places, texts, strict=True):
             edits[at].append(Edit(item.start, item.end, text, "redact"))
@@ -158,6 +158,12 @@ class SpanAction(JudgedAction):
         judge = next((group.owner.judge for group in here if group.owner.judge), "")
         done = (bool(here), self.strategy if here else "none", tuple(scores), freeze(scores), spans)
         return self.detection(ctx, place, window.text)(*done, judge=judge)
+
+
+def _value(window: TextWindow, group: FindingGroup) -> tuple[str, SpanFinding]:
+    """Return a value that was found. If its beginning has left, it is masked like encoded text: nothing of it stays."""
+    owner = group.owner._replace(encoded=True) if group.start < window.start else group.owner
+    return window.text[group.start : group.end], owner
 
 
 def _listed_span(window: TextWindow, group: FindingGroup) -> dict[str, Value]:

@@ -54,6 +54,11 @@ _PLACE = itemgetter(0, 1)
 _TYPE = attrgetter("type")
 
 
+def _come_to(search: tuple[_SearchProgress, object]) -> int:
+    """Return up to where a search has come."""
+    return search[0].at
+
+
 class SpanSearch(Search, Generic[V]):
     """Finds spans of text. A subclass writes `find_spans`; with a judge, also `judged_values`.
 
@@ -195,12 +200,16 @@ class SpanSearch(Search, Generic[V]):
         else:
             search.forget(at)
             search.pass_over(at)
-        for progress, (find, encoded) in zip(search.embedded, searches, strict=True):
+        none: Spans = ((), len(window.text))
+        behind = window.base + len(window.text)
+        for progress, (find, encoded) in sorted(zip(search.embedded, searches, strict=True), key=_come_to):
+            if progress.at >= behind and not window.final:
+                continue  # it is ahead of one that has just gone on, and no text leaves before that one has come so far
             begin = progress.at - window.base
-            none: Spans = ((), len(window.text))
             spans, hold = find(window, begin, progress.notes, ctx) if self.setup.embedded else none
             found = [_behind(item, window.start) for item in to_findings(spans, encoded=encoded)]
             progress.advance(found, window.base, hold, final=window.final)
+            behind = min(behind, progress.at)
         if self._calls is not None:
             return self._ask_detector(window, search, ctx)
         search.without_detector(window)

@@ -116,6 +116,7 @@ class PatternSearch(Search):
     ) -> None:
         self.presets, self.banned_words, self.own, self.owner, self.named = presets, banned_words, own, owner, named
         self.least_number, self.reads_paths = owner.least_number, bool(owner.fields)
+        self._asks_user = any(rule.asks_user for rule in own)
         self.finder = self._made_finder()
 
     def _made_finder(self) -> Finder:
@@ -129,7 +130,7 @@ class PatternSearch(Search):
     def evidence(self, ctx: AnyContext) -> bytes | None:
         """Return nothing, unless a function of the user's has a say: it may go by anything."""
         del ctx
-        return None if any(rule.asks_user for rule in self.own) else b""
+        return None if self._asks_user else b""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the pickled state: all but the finder, whose built-in rules are loaded again."""

@@ -65,6 +65,7 @@ class CommandPolicy(Processor):
     id = "command-policy"
     edits: EditsClaim | None = "anything"
     on_error = "block"
+    suspends = False  # it asks about calls by its answer
     finds = ("calls",)
     reads = ("tool_call",)
 

@@ -35,8 +35,8 @@ REVIEW: Values = freeze(
         "type": "object",
         "properties": {
             "decision": {"enum": ["approve", "reject"]},
-            "reason": {"type": "string", "maxLength": 500},
-            "text": {"type": "string"},
+            "reason": {"type": "string", "maxLength": 500, "description": "why it is rejected"},
+            "text": {"type": "string", "description": "replaces the text that is shown; guards judge it"},
         },
         "required": ["decision"],
         "additionalProperties": False,

@@ -35,7 +35,7 @@ class ToolPolicyState:
     Attributes:
         calls: how often each tool was called.
         ids: the ids of these calls.
-        judged: the ids of calls that were counted before the request was suspended, and not judged since.
+        judged: the ids of calls that were counted before a person was asked, and not judged since.
     """
 
     calls: dict[str, int] = field(default_factory=dict[str, int])
@@ -86,6 +86,7 @@ class ToolPolicy(Processor[ToolPolicyState]):
     id = "tool-policy"
     edits: EditsClaim | None = "anything"
     on_error = "block"
+    suspends = False  # it asks about calls by its answer
     provides = (UNTRUSTED,)
     finds = ("calls",)
 
@@ -184,6 +185,7 @@ class ToolPolicy(Processor[ToolPolicyState]):
         if question is not None:
             rule, reason = question
             ctx.note(asked={shown: rule})
+            ctx.state.judged.add(ctx.call_id)
             return Answer(f"The call was not run: {_subject(shown)} {reason}.", asks=True)
         if denial is None:
             ctx.note(allowed={shown: "default" if self.allow is None else "allow"})

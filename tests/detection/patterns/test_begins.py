@@ -29,7 +29,7 @@ def test_a_pattern_is_open_where_it_is_without_the_hint(pattern: StreamPattern, 
     plain = StreamPattern(pattern.compiled)
     for _ in range(150):
         words = drawn.choices(PIECES, k=drawn.randrange(1, 12))
-        text = "".join(word + drawn.choice((" ", "", "\n", "/")) for word in words)
+        text = "".join(word + drawn.choice((" ", "", "\n", "/", "%", "_")) for word in words)
         text = text[: drawn.randrange(len(text) + 1)]
         start = drawn.randrange(len(text) + 1)
         assert pattern.open_at(text, start) == plain.open_at(text, start), (text, start)

@@ -29,6 +29,7 @@ PIECES = st.lists(
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a block as long as a line."""
     monkeypatch.setattr(scanner, "BLOCK", 60)
+    monkeypatch.setattr(scanner, "_DENSE_BLOCK", 90)
     monkeypatch.setattr(scanner, "_LARGEST_BLOCK", 120)
 
 
@@ -44,6 +45,7 @@ def test_blocks_find_what_the_whole_finds(finder: Finder, pieces: list[str], mon
         value = finder.find(text, "note")
     with monkeypatch.context() as small:
         small.setattr(scanner, "BLOCK", 60)
+        small.setattr(scanner, "_DENSE_BLOCK", 90)
         small.setattr(scanner, "_LARGEST_BLOCK", 120)
         assert finder.find(text) == whole
         assert finder.find(text, "note") == value

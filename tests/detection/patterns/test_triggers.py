@@ -12,7 +12,7 @@ from penstock.detection.patterns.kinds import digits_from, number_from
 from penstock.detection.patterns.triggers import Triggers
 from penstock.detection.personal_data.detector import EMBEDDED, PersonalData
 
-RULES = [rule for _, rule in PersonalData(EMBEDDED)._built_in if not rule.prefix and rule.trigger != RUN]  # pyright: ignore[reportPrivateUsage]
+RULES = [rule for _, rule in PersonalData(EMBEDDED)._built_in() if not rule.prefix and rule.trigger != RUN]  # pyright: ignore[reportPrivateUsage]
 TRIGGERS = [
     *dict.fromkeys(rule.trigger for rule in RULES),
     r"(?i:[x]y)|q(?=\()",

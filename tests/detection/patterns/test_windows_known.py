@@ -96,6 +96,7 @@ def test_most_phrases_hold_something_to_find() -> None:
     assert sum(bool(EVERY.find(f"We say {phrase} here.")) for phrase in PHRASES) >= 60
 
 
+@pytest.mark.rest
 @settings(max_examples=examples(200))
 @given(
     pieces=st.lists(st.sampled_from([*PHRASES, *GLUE, *GLUE]), min_size=1, max_size=12),

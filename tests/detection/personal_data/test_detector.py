@@ -366,3 +366,38 @@ def test_one_look_passes_over_texts_alone_in_which_a_search_finds_nothing(text: 
     """The look comes before each search of a short text."""
     finder = EVERY._finder  # pyright: ignore[reportPrivateUsage]
     assert not (finder.sees_none(text) and finder.find(text))
+
+
+class TestShared:
+    """Searches for the same share the rules, which are sorted once."""
+
+    def test_equal_searches_sort_their_triggers_once(self) -> None:
+        """A second detector with the same arguments takes the tool of the first, also for ids and encoded text."""
+        one, other = PersonalData(["email", "phone"]), PersonalData(("email", "phone"))
+        assert one._finder is other._finder  # pyright: ignore[reportPrivateUsage]
+        assert one.in_ids._finder is other.in_ids._finder  # pyright: ignore[reportPrivateUsage]
+
+    def test_other_options_have_a_tool_of_their_own(self) -> None:
+        """Domains that are allowed, and countries, change the rules, whoever was made before."""
+        types, text = ("email", "national-id"), "ann@example.com 12345678911"
+        plain, allowed = PersonalData(types), PersonalData(types, allow=["example.com"])
+        assert found(text, plain) == [("email", "ann@example.com")]
+        assert found(text, allowed) == []
+        assert found(text, PersonalData(types, countries=["de"])) == [
+            ("email", "ann@example.com"),
+            ("national-id", "12345678911"),
+        ]
+
+    def test_a_search_of_ids_shares_nothing_with_one_of_texts(self) -> None:
+        """Random letters are a key in a text and none in an id, with the same types."""
+        text = PersonalData(["api-key"])
+        assert text._finder is not text.in_ids._finder  # pyright: ignore[reportPrivateUsage]
+
+    def test_rules_of_a_user_are_not_shared(self) -> None:
+        """Rules of the same name, replacement and flags may have other patterns."""
+        ours, theirs = (
+            PersonalData([], [checked("test", 0, RegexRule("order", pattern, "g"), 1.0)])
+            for pattern in ("A[0-9]{3}", "B[0-9]{3}")
+        )
+        assert found("A123 B456", ours) == [("order", "A123")]
+        assert found("A123 B456", theirs) == [("order", "B456")]

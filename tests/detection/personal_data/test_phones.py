@@ -134,6 +134,58 @@ def test_the_value_of_a_name_in_code_that_numbers_things_is_no_phone(text: str, 
     assert not phones(text.format(number))
 
 
+NUMBERED = ("0711 2345678", "020 3394 1122", "212-555-0199", "0049 30 1234567")
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("Art.-Nr.", "Art. Nr.", "Best.-Nr.", "Kd.-Nr.", "Zählernummer", "Mitgliedsnr.", "Sendungsnummer"),
+        *("Customer no.", "Meter no.", "Member number", "Docket number", "Bestelnummer", "Tilausnumero"),
+    ],
+)
+def test_a_number_behind_the_name_of_a_thing_and_number_is_that_of_the_thing(label: str) -> None:
+    """With or without a colon, and in a table."""
+    texts = [
+        text for number in NUMBERED for text in (f"{label} {number}", f"{label}: {number}", f"| {label} | {number} |")
+    ]
+    assert [text for text in texts if phones(text)] == []
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *(
+            "Annas Nr.",
+            "Büro-Nr.",
+            "Praxis Nr.",
+            "Tel.-Nr.:",
+            "Handy-Nr.",
+            "Ruf-Nr.:",
+            "Kontaktnummer:",
+            "Annas Nummer ist",
+        ),
+        *(
+            "Clinic number:",
+            "Landlord no.",
+            "Customer phone number:",
+            "our customer line no.",
+            "the customer's number is",
+        ),
+    ],
+)
+def test_a_number_behind_the_name_of_somebody_is_a_phones(label: str) -> None:
+    """People, places and words for phones stand before *number*, too."""
+    texts = [f"{label} {number}" for number in NUMBERED]
+    assert [text for text in texts if not phones(text)] == []
+
+
+@pytest.mark.parametrize("word", ["tel", "call", "ph.", "fax"])
+def test_a_word_for_a_phone_behind_the_number_of_a_thing_counts(word: str) -> None:
+    """It stands closer, and explains what follows."""
+    assert phones(f"Member no. {word} 5551234567") == ["5551234567"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

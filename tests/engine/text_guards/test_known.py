@@ -195,6 +195,7 @@ def fickle(known_bytes: int, number: int, *, by_path: bool) -> Workflow:
     return Workflow("w").then(Fickle(known_bytes, number, by_path=by_path), on_error="raise")
 
 
+@pytest.mark.rest
 @settings(max_examples=examples(400))
 @example(seeds=[3958], number=0, by_path=False)  # a number in a call's arguments and in its result, which is read once
 @example(seeds=[1268], number=0, by_path=True)  # equal numbers in two places of one message
@@ -751,6 +752,7 @@ def test_the_scrubber_knows_a_text_beside_the_same_prompts() -> None:
 # The table
 
 
+@pytest.mark.rest
 def test_the_table_keeps_its_bound_under_a_flood() -> None:
     """It takes no more bytes than it may, and what is used stays known."""
     guard = Word()

@@ -89,6 +89,12 @@ ODD: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("act", "edits, not lists", lambda usual: [edit for edits in usual for edit in edits]),
     ("act", "a word", lambda usual: ""),
     ("act", "a mapping", lambda usual: {0: []}),
+    ("act", "words", lambda usual: ["" for _ in usual]),
+    ("act", "mappings", lambda usual: [{} for _ in usual]),
+    ("act", "floats", lambda usual: [[Edit(0.0, 3.5, "x", "redact")] for _ in usual]),  # type: ignore[arg-type]
+    ("act", "no text", lambda usual: [[Edit(0, 3, None, "redact")] for _ in usual]),  # type: ignore[arg-type]
+    ("find", "a number for a text", lambda usual: [Edit(0, 3, 7, "redact")]),  # type: ignore[arg-type]
+    ("find", "floats", lambda usual: [Edit(0.0, 3.5, "x", "redact")]),  # type: ignore[arg-type]
 ]
 WHOLE: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("changed", "nothing", lambda usual: None),

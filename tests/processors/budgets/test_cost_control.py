@@ -227,6 +227,7 @@ async def test_a_run_that_ends_gives_back_what_it_has_set_aside() -> None:
     assert ledger.keys == ()
 
 
+@pytest.mark.rest
 def test_a_run_in_sync_form_gives_it_back_when_it_is_dropped() -> None:
     """It tells nobody of its end; and if nobody collects it, it counts as spent when its time is over."""
     clock = VirtualClock()
@@ -257,6 +258,7 @@ async def test_without_reserving_a_budget_stops_once_it_is_reached() -> None:
         assert (await run.process_input_step(model="m")).blocked
 
 
+@pytest.mark.rest
 async def test_a_thousand_requests_at_once_spend_no_more_than_there_is() -> None:
     """What was estimated was what they cost: so many are let through as the budget pays, and no more."""
     ledger = InMemoryLedger()

@@ -148,6 +148,48 @@ def test_a_stream_leaves_as_the_whole_answer_does(text: str, size: int, strategy
         assert out == "".join(message.text for message in whole.messages)
 
 
+class TwoPaces(DigitSearch):
+    """Finds numbers, and capitals in a second search, which can decide each character at once."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.asked: list[int] = []
+
+    def find_encoded_spans(
+        self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+    ) -> tuple[Sequence[Span], int]:
+        self.asked.append(window.base + start)
+        found = [Span(*match.span(), "capital") for match in re.finditer("[A-Z]", window.text)]
+        return [span for span in found if span.start >= start], len(window.text)
+
+
+class Paced(Digits):
+    """A guard with two searches."""
+
+    def __init__(self, **options: Unpack[GuardOptions]) -> None:
+        setup = set_up(self, None, "redact", ("redact",), lambda: Items, "", options, fact=["found"])
+        search = TwoPaces(setup, self.windows)
+        search.install(self, DigitAction(search))
+
+
+def test_a_search_that_is_ahead_waits_for_the_one_that_holds_the_text() -> None:
+    """Nothing could leave sooner if it read on. What it finds is the same."""
+    guard, text = Paced(), "aB" + "7" * 400 + "Cd"
+    assert streamed(guard, text, 2)[0] == "a[capital][number][capital]d"
+    search = guard.search
+    assert isinstance(search, TwoPaces)
+    assert len(search.asked) < 5  # of 202 pieces
+    assert search.asked == sorted(search.asked)
+
+
+@settings(deadline=None)
+@given(text=st.text("A7b ", max_size=60), size=st.integers(1, 9))
+def test_searches_of_two_paces_find_in_a_stream_what_they_find_in_the_whole(text: str, size: int) -> None:
+    """Whoever holds the text, and however it is cut."""
+    whole = run_stage(Paced(), "process_output_result", [Message("assistant", (TextPart(text),))]).text
+    assert streamed(Paced(), text, size)[0] == whole
+
+
 def test_a_sentence_with_a_finding_is_filtered_out() -> None:
     """In an answer; of what goes to the model the message is."""
     assert streamed(Digits(strategy="filter"), "Hello you. Call 123 now. Goodbye.")[0] == "Hello you. Goodbye."

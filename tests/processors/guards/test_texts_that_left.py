@@ -95,6 +95,50 @@ def test_no_secret_leaves_that_is_cut_across_steps_or_thoughts(
     assert find_leak(workflow, Case(channel, pieces, (KEY,), seam=seam)) is None
 
 
+@pytest.mark.parametrize("seam", ["steps", "thoughts"])
+@pytest.mark.parametrize(
+    "value",
+    ["4111 1111 1111 1111", "5555555555554444", "123-45-6789", "DE89 3704 0044 0532 0130 00", "AKIAXFQ6AV6DG3OIB72L"],
+)
+async def test_a_mask_shows_no_end_of_a_value_whose_beginning_has_left(value: str, seam: str) -> None:
+    """Both together would be the whole value: a card's first twelve digits, and the last four that a mask keeps."""
+    cut = len(value) - 4
+    pieces = (f"The card or SSN or IBAN is {value[:cut]}", f"{value[cut:]} it is.")
+    guard = Workflow("w").then(PIIDetector())
+    if seam == "thoughts":
+        source = [*spoken("reasoning", "a", [pieces[0]]), *spoken("text", "m", ["Hm."])]
+        first, second = await thoughts_of("redact", [*source, *spoken("reasoning", "b", [pieces[1]])])
+    else:
+        run = guard.start()
+        texts: list[str] = []
+        for piece in pieces:
+            async with run.process_output_stream([piece]) as chunks:
+                texts.append("".join([chunk.text async for chunk in chunks]))
+            await run.process_output_step([chunks.message])
+        first, second = texts
+
+    assert first.endswith(value[:cut])
+    assert second == "******** it is."
+
+
+@pytest.mark.parametrize("between", [[], [Chunk("text-delta", "Hm.", "m")]], ids=["nothing", "a text"])
+@pytest.mark.parametrize("cut", [8, 12, 18])
+@pytest.mark.parametrize("strategy", HIDING)
+async def test_no_secret_leaves_across_thoughts_that_end_together(
+    strategy: Any, cut: int, between: list[Chunk]
+) -> None:
+    """A block that has not ended when the next one begins is joined with it, too, as LangChain's blocks are."""
+    begun = [Chunk("reasoning-start", id="a"), Chunk("reasoning-delta", f"Use the token {KEY[:cut]}", "a")]
+    second = [Chunk("reasoning-start", id="b"), Chunk("reasoning-delta", f"{KEY[cut:]} for it.", "b")]
+    source = [*begun, *between, *second, Chunk("reasoning-end", id="a"), Chunk("reasoning-end", id="b")]
+    async with Workflow("w").then(PIIDetector(strategy=strategy)).start().process_output_stream(source) as chunks:
+        out = [chunk async for chunk in chunks]
+
+    assert KEY not in "".join(chunk.text for chunk in out if chunk.type == "reasoning-delta")
+    assert chunks.outcome is not None
+    assert chunks.outcome.blocked is (strategy == "block")
+
+
 NAME = "Johannes Mayerhofer"
 
 

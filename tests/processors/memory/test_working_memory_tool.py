@@ -500,6 +500,7 @@ async def test_a_field_that_a_json_schema_does_not_name_is_not_stored(schema):
     assert (await called({"memory": {"nmae": "Ann"}}, template=opened, update="merge"))[0]["success"]
 
 
+@pytest.mark.rest
 async def test_a_call_has_a_largest_number_of_changes_and_characters():
     """The model is told what to do; nothing is changed."""
     changes = [{"op": "append", "path": "/tags", "value": f"t{at}"} for at in range(501)]
