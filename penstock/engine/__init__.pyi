@@ -50,6 +50,7 @@ from penstock.engine.values.errors import (
     MissingExtraError as MissingExtraError,
     ModelError as ModelError,
     NestingError as NestingError,
+    NoMessageError as NoMessageError,
     NotStoredError as NotStoredError,
     OptionError as OptionError,
     OwnershipError as OwnershipError,

@@ -274,7 +274,8 @@ def record(
         span.edits, span.texts = edits, texts
     elif edits:
         span.edits = [masked(place, edit) for place, edit in edits]
-    spans.end(span)
+    if spans.has_passed or not span.is_uneventful:
+        spans.end(span)
 
 
 def _add_effects(span: LoggedSpan, effects: Effects) -> None:

@@ -63,7 +63,7 @@ class PlanStep:
         self.new_state: NewState = new_state if is_own else dict
         self.on_error = on_error
         self.allows = allows  # under a timeout ``on_error`` stands with the policy around the step
-        self.asks = step.processor.asks and not stage.streams
+        self.asks = step.processor.asks and step.processor.suspends and not stage.streams
         self.edits: EditsClaim = claims.edits
         self.role = claims.role
         self.timed = step.processor.timed

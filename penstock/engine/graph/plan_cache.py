@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from penstock.engine.graph.asking import with_questions
+from penstock.engine.graph.asking import only, with_questions
 from penstock.engine.graph.checks import problems
 from penstock.engine.graph.nodes import Sequence, Step, resolve, steps_and_fallbacks, walk
-from penstock.engine.graph.plan import StreamPlan, compile_plan, enforced_steps, plan_steps, serving
+from penstock.engine.graph.plan import PlanAsking, StreamPlan, compile_plan, enforced_steps, plan_steps, serving
 from penstock.engine.processor.stages import STAGES, STREAM
 from penstock.engine.values.errors import WorkflowError
 
@@ -57,6 +57,15 @@ class Plans:
             ):
                 found = stage.judges  # the last one decides: it is the latest
         return found
+
+    @cached_property
+    def late_guards(self) -> Block | None:
+        """The guards of the last stage that do not judge the stream; they ask nobody here. None if there are none."""
+        block, streams = self.stage("process_output_result"), self._enforced(STREAM.name)
+        if block is None:
+            return None
+        plain = block.plain if isinstance(block, PlanAsking) else block
+        return only(plain, lambda step: step.role == "guard" and step.path not in streams)
 
     @cached_property
     def wants_retries(self) -> int:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.facts import AnyKey, Key
     from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.judging import JudgeLog
     from penstock.engine.values.message_list import Entry, MessageList
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import ModelRequest, Usage
@@ -312,6 +313,11 @@ class Context(View, Generic[S]):
         """The log behind `spent`: one object for each run, also where runs share an id."""
         return self._call.run.usage_log
 
+    @property
+    def judge_log(self) -> JudgeLog | None:
+        """The verdicts of judges in this run, if it may go on in another process; else None."""
+        return self._call.run.judge_log
+
     def spend(
         self,
         model: str,
@@ -405,7 +411,7 @@ class Context(View, Generic[S]):
         """
         step, call = self._step, self._call
         if not step.asks:
-            cure = "declare asks = True; a stream does not wait for a person, and a fallback must come to its end"
+            cure = "declare asks = True, without suspends = False; a stream waits for nobody, and a fallback has to end"
             raise UsageError(f"{step.processor_id!r} asks a person where it may not: {cure}")
         effects = self._touch()
         if effects.question is None:

@@ -12,7 +12,9 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, cast, get_args, overload
+from weakref import WeakSet
 
 from typing_extensions import TypeVar
 
@@ -92,6 +94,8 @@ class Processor(Generic[S]):
         asks: whether it may ask a person: by ``ctx.suspend``, or about calls of tools (`Answer` with ``asks=True``). An
             agent then takes the approvals of calls that it does not know to have been asked about, and has them judged
             again.
+        suspends: whether a processor that asks may do so by ``ctx.suspend``. One that answers calls only sets False, so
+            that its stages cost less.
         stages: the names of the stages to use; None for all whose methods it has.
         finds: the kinds of content that a guard looks for, such as ``secrets``; for `penstock.workflows.coverage`.
         reads: the channels that it reads whole, such as ``tool_call``, for `penstock.workflows.coverage`. None: they
@@ -115,6 +119,7 @@ class Processor(Generic[S]):
     requires: Iterable[AnyKey] = ()
     stores: bool = False
     asks: bool = False
+    suspends: bool = True
 
     stages: Iterable[str] | None = None
     finds: Iterable[str] = ()
@@ -410,6 +415,10 @@ def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
 def _check_signature(processor: str, stage: str, call: Function) -> None:
     """Refuse a hook that cannot be called with a context: found now, it cannot fail open later."""
     given = ("chunk", "ctx") if STAGES[stage].streams else ("ctx",)
+    accepted = _ACCEPTED[STAGES[stage].streams]
+    method: object = call.__func__ if isinstance(call, MethodType) else None
+    if isinstance(method, FunctionType) and method in accepted:
+        return
     try:
         signature = inspect.signature(call)
     except (TypeError, ValueError):  # a builtin without a signature
@@ -418,6 +427,12 @@ def _check_signature(processor: str, stage: str, call: Function) -> None:
         signature.bind(*given)
     except TypeError as error:
         raise ProcessorError(processor, f"{stage} must accept ({', '.join(given)}): {error}") from None
+    if isinstance(method, FunctionType):
+        accepted.add(method)
+
+
+_ACCEPTED: Mapping[bool, WeakSet[FunctionType]] = {False: WeakSet(), True: WeakSet()}
+"""The methods that accept a context, and those that accept a chunk, too: all processors of a class have the same."""
 
 
 def is_async(call: object) -> bool:

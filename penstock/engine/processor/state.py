@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.engine.tracing.span_log import SpanLog
     from penstock.engine.values.facts import AnyKey
     from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.judging import JudgeLog
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
     from penstock.engine.values.tripwire import Tripwire
@@ -129,12 +130,14 @@ class RunState:
         pending: checks that wait for the model call; None where they do not overlap it.
         error_retries: how often the failed model call of the current step was made again.
         usage_log: the usage of models.
+        judge_log: the verdicts of judges, in a run that may go on elsewhere; else None.
         on_end: the callbacks to call when the run has ended.
     """
 
     __slots__ = (
         "background",
         "error_retries",
+        "judge_log",
         "on_end",
         "pending",
         "request_context",
@@ -163,6 +166,7 @@ class RunState:
         self.pending: list[Any] | None = None
         self.error_retries = 0
         self.usage_log = UsageLog()
+        self.judge_log: JudgeLog | None = None
         self.on_end: list[OnEnd] = []
 
     def state_of(self, step: StepLike) -> Value:
@@ -171,10 +175,16 @@ class RunState:
         path = step.path
         return states[path] if path in states else states.setdefault(path, step.new_state())
 
+    @property
+    def parts(self) -> SpanLog | None:
+        """The log, if parts other than steps are of interest, too."""
+        return self.spans if self.spans is not None and self.spans.has_parts else None
+
     def shadowed(self) -> RunState:
         """Return a copy for shadow steps: their writes to the request context do not reach the run."""
         beside = RunState(self.run_id, dict(self.request_context))
         beside.states, beside.spans = self.states, self.spans
+        beside.judge_log = self.judge_log
         beside.usage_log, beside.on_end = self.usage_log, self.on_end  # what shadow steps spend is spent, too
         beside.retry_count, beside.step_number = self.retry_count, self.step_number
         beside.shadow = True

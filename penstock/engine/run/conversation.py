@@ -93,26 +93,33 @@ class Conversation:
             system=base,
         )
 
-    def restore(self, payload: Payload, standing: Values, last_answer: str) -> None:
-        """Continue from a payload that another run left after an accepted answer, or after its input.
+    def restore(
+        self, payload: Payload, standing: Values, last_answer: str, state: RunState, *, answering: bool = False
+    ) -> None:
+        """Continue from a payload that another run left after an accepted answer, after its input, or in a step.
 
         Args:
             payload: the messages and the facts.
             standing: what `standing` returned there.
-            last_answer: the id of the last accepted answer, which a verdict takes back; empty if there is none.
+            last_answer: the id of the last answer, which a verdict takes back; empty if there is none.
+            state: the state of the run; it gets the number of the step, and the counts of retries.
+            answering: whether the last answer is not accepted yet, or the model was about to be called for it.
         """
         listed = payload.message_list
         given = listed.with_entries([entry for entry in listed.entries if entry.source != "response"])
         self._input = given if given.tagged(None) == standing["system"] else given.replace_system(standing["system"])
         self.payload = payload
-        self._asked, self._answered = [Payload(given, payload.facts)], True
-        if last_answer in listed:
+        self._asked, self._answered = [Payload(given, payload.facts)], not answering
+        if answering or last_answer in listed:
             before = [entry for entry in listed.entries if entry.message.id != last_answer]
             self._asked.append(Payload(listed.with_entries(before), payload.facts))
         self._attempts = standing["attempts"]
         self._retries_left = min(standing["retries_left"], self._max_retries)
         self._errors_left = min(standing["errors_left"], self._max_errors)
         self._feedback = standing["feedback"]
+        state.step_number = max(self._attempts - 1, 0)
+        state.retry_count = 0 if self._feedback is None else self._max_retries - self._retries_left
+        state.error_retries = self._max_errors - self._errors_left
 
     # From stage to stage
 

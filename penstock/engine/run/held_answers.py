@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.messages import ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
@@ -42,6 +42,11 @@ class HeldAnswers:
         self._held: list[HeldAnswer] = []
         self._ends: list[tuple[str, int]] = []  # of answers that were let go: message, and how many chunks lead there
         self._sent: list[tuple[int, Sequence[str]]] = []  # how many answers came before, and the ids of the texts
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The ids of the messages of held answers."""
+        return tuple(held.message.id for held in self._held)
 
     def hold(self, message: Message, chunks: list[Chunk]) -> None:
         """Hold an answer until the last stage has judged it."""
@@ -104,6 +109,13 @@ def edited_chunks(chunks: list[Chunk], before: Message, after: Message | None) -
     from penstock.engine.streams.chunk_texts import resent  # loaded where an answer is streamed
 
     return resent(chunks, before, after)
+
+
+def whole_chunks(answer: Message, run_id: str) -> list[Chunk]:
+    """Return an answer of an earlier process as the chunks of a step."""
+    from penstock.engine.streams.chunk_texts import sent  # loaded where an answer is streamed
+
+    return [Chunk("step-start", run_id=run_id), *sent(answer, run_id)]
 
 
 def texts_of(chunks: Sequence[Chunk]) -> Sequence[str]:

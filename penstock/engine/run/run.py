@@ -15,14 +15,23 @@ from penstock.engine.execution.boundary import log
 from penstock.engine.execution.executor import execute, run_overlapping
 from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.execution.outcome import ModelOutcome, Outcome, no_records
-from penstock.engine.graph.plan import needs_loop, waiting_steps
+from penstock.engine.graph.asking import arranged
+from penstock.engine.graph.plan import PlanAsking, needs_loop, waiting_steps
 from penstock.engine.processor.asking import AskingCall
 from penstock.engine.processor.payload import NO_FACTS, Payload
 from penstock.engine.processor.questions import StageQuestions, SuspendedPayload
 from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, States, call_on_end
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
-from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
+from penstock.engine.run.held_answers import (
+    HeldAnswers,
+    Release,
+    edited_chunks,
+    info_of,
+    open_calls,
+    texts_of,
+    whole_chunks,
+)
 from penstock.engine.run.suspended import SuspendedStage, SuspendedStages, before_messages, resumed_call
 from penstock.engine.run.tracing import NO_TRACE, LazyTrace, open_log
 from penstock.engine.tasks import BackgroundTasks, must_take_turn, runs_without_loop, take_turn
@@ -52,6 +61,7 @@ if TYPE_CHECKING:
     from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.facts import Facts
+    from penstock.engine.values.judging import JudgeLog
     from penstock.engine.values.message_list import Messages
     from penstock.engine.values.model import Usage
     from penstock.engine.values.protocols import Clock, Ids, Observer
@@ -94,6 +104,7 @@ class Run:
         states: States | None = None,
         facts: Facts = NO_FACTS,
         may_suspend: bool | Collection[str] = False,
+        judge_log: JudgeLog | None = None,
     ) -> None:
         self.tripwire: Tripwire | None = None
         self._may_suspend = STAGES.keys() if may_suspend is True else may_suspend or ()
@@ -108,6 +119,7 @@ class Run:
         self._bare_calls: dict[str, StageCall] = {}
         self._state = RunState(run_id or ids.next(), {} if request_context is None else request_context)
         self._state.pending = [] if overlap else None
+        self._state.judge_log = judge_log
         if states is not None:
             self._state.states = states  # the caller shares them among its runs
         self._abandoned = False
@@ -209,7 +221,7 @@ class Run:
             name: the name of the model or the tool.
             called: the further fields of the `CallSite`: ``request``, or ``call_id`` and ``arguments``.
         """
-        spans = self._state.spans
+        spans = self._state.parts
         return _UNTOLD if spans is None else _part_of(spans, kind, path, name, called or None)
 
     def note_end(self, **details: object) -> None:
@@ -234,19 +246,103 @@ class Run:
         return self._conversation.standing()
 
     def restore(
-        self, messages: MessageList, facts: Facts, standing: Values, states: States, *, last_answer: str = ""
+        self,
+        messages: MessageList,
+        facts: Facts,
+        standing: Values,
+        states: States,
+        *,
+        last_answer: str = "",
+        answering: bool = False,
     ) -> None:
-        """Continue where another run stood after its input, or after an accepted answer. No stage was called yet.
+        """Continue where another run stood: after its input, after an accepted answer, or in a step.
 
         Args:
             messages: the conversation.
             facts: the facts by key.
             standing: the other run's `standing`.
             states: the states of processors by the paths of their steps; the others begin with a new one.
-            last_answer: the id of the last accepted answer; empty if there is none.
+            last_answer: the id of the last answer; empty if there is none.
+            answering: whether the last answer is not accepted yet, or the model was about to be called for it.
         """
-        self._conversation.restore(Payload(messages, facts), standing, last_answer)
+        payload = Payload(messages, facts)
+        self._conversation.restore(payload, standing, last_answer, self._state, answering=answering)
         self._state.states.update(states)
+
+    @property
+    def held_answers(self) -> tuple[str, ...]:
+        """The ids of accepted answers whose chunks wait for the last stage."""
+        return self._answers.held
+
+    def send_again(self, answer: str, release: Release = "auto") -> Sequence[Chunk]:
+        """Return the chunks of a judged answer that another process has not sent; none if they wait for the last stage.
+
+        Args:
+            answer: the id of its message.
+            release: as for `process_output_stream`.
+        """
+        message = self.message_list.get(answer)
+        if message is None:
+            return ()
+        chunks = whole_chunks(message, self.run_id)
+        if self._hold_until(release) == "result":
+            self._answers.hold(message, chunks)
+            return ()
+        self._answers.note_sent(len(self.message_list.response) - 1, texts_of(chunks))
+        self._answers.let_go(answer, len(chunks))
+        return chunks
+
+    @property
+    def judges_late(self) -> bool:
+        """Whether guards of the last stage have yet to read the answers of the run."""
+        return self._plans.late_guards is not None
+
+    async def judge_unreleased(self, **info: Value) -> tuple[Outcome, frozenset[str]]:
+        """Run the guards of the last stage on the answers so far, so that a run that waits can be stored.
+
+        Nobody is asked. A verdict ends the run.
+
+        Args:
+            info: the details of `process_output_result`.
+
+        Returns:
+            The outcome, and the paths of the steps that need not read the same answers again; see `resume_stage`.
+        """
+        stage, block = STAGES["process_output_result"], self._plans.late_guards
+        if block is None:
+            return Outcome(self._bare_call(stage), self._conversation.payload), frozenset()
+        before = self._conversation.payload
+        call = AskingCall.of(StageCall(self._state, stage, FrozenDict(info), NO_IDS)).held_back()
+        end = await execute(block, call, before)
+        if end.tripwire is not None:
+            return self._blocked(stage, call, before, end, no_records), frozenset()
+        self._conversation.keep(stage, before, end)
+        done = frozenset(call.questions.done - call.questions.muted)
+        return Outcome(call, end, no_records, edited=end.differs(before)), done
+
+    def refuse_question(self, outcome: Outcome, verdict: Tripwire | None = None) -> Outcome:
+        """Block a suspended stage, since nobody can be asked, or nobody has answered in time; return its outcome.
+
+        Args:
+            outcome: its outcome.
+            verdict: the verdict; None: that nobody can be asked.
+        """
+        stage = STAGES[outcome.stage]
+        waiting = None if self._suspended is None else self._suspended.find(stage, outcome.details)
+        if waiting is None or self._suspended is None:
+            return outcome
+        self._suspended.remove(waiting)
+        end = waiting.end.stopped(verdict or waiting.end.tripwire)
+        return self._blocked(stage, waiting.call, waiting.origin, end, no_records)
+
+    def withhold(self, answers: Iterable[str]) -> None:
+        """Take answers that a person has yet to allow out of the conversation; the store has them.
+
+        Args:
+            answers: the ids of their messages; held answers are taken out, too.
+        """
+        gone = {*answers, *self._answers.drop()}
+        self.message_list = self.message_list.remove(*[id for id in gone if id in self.message_list])
 
     def _observers(self, given: Iterable[Observer]) -> list[SpanObserver]:
         """Return the observers of this run: the given ones, or those that their ``for_run`` returns."""
@@ -323,7 +419,8 @@ class Run:
         finally:
             self._drop_held()
             if self._state.on_end:
-                completed = error is None and self.tripwire is None and not self._abandoned
+                waits = self._suspended is not None and bool(self._suspended.waiting)
+                completed = error is None and self.tripwire is None and not (self._abandoned or waits)
                 unchecked = any(id(check) not in self._accepted for check in self._state.pending or ())
                 await call_on_end(self._state.on_end, RunEnd(self.message_list, self.tripwire, completed, unchecked))
             if self._state.spans is not None:
@@ -421,7 +518,14 @@ class Run:
         return self._run(STAGES["process_api_error"], None, EMPTY, FrozenDict(error=error, **info))
 
     def process_output_stream(
-        self, source: Source, *, release: Release = "auto", last: bool = True, sync: bool = False, **info: Value
+        self,
+        source: Source,
+        *,
+        release: Release = "auto",
+        held: bool = False,
+        last: bool = True,
+        sync: bool = False,
+        **info: Value,
     ) -> OutputStream:
         """Run `process_output_stream` on a model's chunks as they come. Enter the returned stream, and iterate over it.
 
@@ -435,6 +539,8 @@ class Run:
                 stage rejects is retracted. ``step``: once `process_output_step` has judged the answer, which then runs
                 within the stream. ``result``: once `process_output_result` has. ``auto``: live, unless a later guard
                 has no stream stage.
+            held: whether the caller itself lets nothing leave before the later stages have judged it, so that ``live``
+                logs no warning.
             last: whether an answer that calls no tools ends the run, so that what is held for `process_output_result`
                 is judged at once. If not, it leaves when that stage is called, in its outcome's ``chunks``.
             sync: whether it is driven without an event loop; set by `SyncRun`.
@@ -443,7 +549,8 @@ class Run:
         Raises:
             UsageError: the source is not an iterable, or ``release`` is none of those words.
         """
-        return self._stream(source, self._hold_until(release), info, last=last, sync=sync, answers=True)
+        hold = self._hold_until(release, held=held)
+        return self._stream(source, hold, info, last=last, sync=sync, answers=True)
 
     def process_output_chunks(self, source: Source) -> OutputStream:
         """Run `process_output_stream` on chunks that belong to no answer, such as a tool's; no other stage runs."""
@@ -554,7 +661,7 @@ class Run:
                 current, fresh = await run_in_worker(partial(add_input, stage, messages, current))
         if fields or current is not before.message_list:
             start = Payload(current, before.facts, fields)
-        spans = self._state.spans
+        spans = self._state.parts
         if spans is not None and block is not None:
             span = spans.begin_stage(stage.name, EMPTY)
             if stage.value:
@@ -740,7 +847,9 @@ class Run:
         if waiting is not None and self._suspended is not None:
             self._suspended.remove(waiting)
         block = self._plans.stage(stage.name)
-        spans = self._state.spans
+        if block is not None and call.questions.finished and not isinstance(block, PlanAsking):
+            block = arranged(block, block)  # it asks nobody, and a part of it has run
+        spans = self._state.parts
         try:
             if spans is not None and block is not None:
                 span = spans.begin_stage(stage.name, EMPTY)
@@ -812,7 +921,7 @@ class Run:
     @contextmanager
     def _beside(self, pending: Sequence[Pending]) -> Generator[Sequence[Pending]]:
         """Open a part of the run for the checks of each stage that wait; yield the checks within them."""
-        spans = self._state.spans
+        spans = self._state.parts
         if spans is None:
             yield pending
             return
@@ -870,13 +979,13 @@ class Run:
 
     # Answers that are streamed
 
-    def _hold_until(self, release: Release) -> Hold:
+    def _hold_until(self, release: Release, *, held: bool = False) -> Hold:
         if release not in _RELEASES:
             raise UsageError(f"release must be one of {', '.join(_RELEASES)}, not {release!r}")
         needed = self._plans.release
         if release == "auto":
             return needed
-        if release == "live" and needed != "live" and not self._plans.warned_live:
+        if release == "live" and needed != "live" and not held and not self._plans.warned_live:
             self._plans.warned_live = True
             log.warning(
                 "%s: answers leave before process_output_%s has judged them; what it rejects is retracted (said once)",
@@ -917,7 +1026,7 @@ class Run:
         def begin(self) -> tuple[StageCall, Payload]:
             run = self._run
             self._call = StageCall(run._state, STREAM, EMPTY, NO_IDS)
-            spans = run._state.spans
+            spans = run._state.parts
             if spans is not None and (run.serves(STREAM.name) or spans.with_texts):
                 self._span = spans.begin_stage(STREAM.name)
                 self._call = self._call.within(self._span)

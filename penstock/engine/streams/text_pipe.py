@@ -414,6 +414,7 @@ class TextPipe:
         self._later = WaitingChunks()  # what waits for its end: another text that has begun, and all behind that
         self._resting: dict[str, TextBuffer] = {}  # by kind: its block has ended, and another may go on with it
         self._thought: TextBuffer | None = None  # the reasoning that is the message's last part so far
+        self._last_thought: TextBuffer | None = None  # the reasoning that began last; its block may be open
         self._edited: set[tuple[str, str]] = set()  # kind and id of the texts that were edited
         self._calls: set[str] = set()  # the ids of the tool calls so far
         self._inputs = ToolInputs(lane)
@@ -500,7 +501,7 @@ class TextPipe:
         self._open.clear()
         self._unannounced.clear()
         self._resting.clear()
-        self._current = self._thought = None
+        self._current = self._thought = self._last_thought = None
         later, self._later = self._later, WaitingChunks()
         return [*held, *self._inputs.give_up(), *later.all]
 
@@ -573,6 +574,8 @@ class TextPipe:
         if buffer is None:
             template = Chunk(f"{kind}-delta", "", chunk.id, run_id=chunk.run_id)
             earlier = self._earlier.pop(kind, "")
+            if kind == "reasoning" and self._last_thought is not None:
+                earlier = self._last_thought.end
             buffer = TextBuffer(kind, template, self._lane.open(Subject(template, kind, earlier)), earlier)
         else:
             buffer.begin_block(chunk.id)
@@ -582,7 +585,7 @@ class TextPipe:
         if kind == "text":
             self._current = buffer
         else:
-            self._thought = buffer
+            self._thought = self._last_thought = buffer
         return buffer
 
     async def _end(self, buffer: TextBuffer) -> None:

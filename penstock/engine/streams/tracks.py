@@ -487,7 +487,7 @@ class GuardTrack:
         if begin == 0 and self._guard.read_parts_separately:
             begin, held = -self._offset, self._earlier + held
         base = begin + self._offset
-        window = TextWindow(held, 0, base, base == 0, kind=self._kind, parts=self._reader.parts)
+        window = TextWindow(held, max(-begin, 0), base, base == 0, kind=self._kind, parts=self._reader.parts)
         act = self._step.enclosed(self._guard.act)
         edits: Edits = ()
         try:

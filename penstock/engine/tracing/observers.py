@@ -27,6 +27,7 @@ class PublicObserver(SpanObserver):
         self._enclose: Callable[[CallSite], Scope | None] | None = getattr(observer, "enclose", None)
         self.encloses = self._enclose is not None
         self.follows_parts = self.encloses or self._on_event is not None
+        self.follows_passed = self.follows_parts or not getattr(observer, "skips_passed", False)
 
     def start(self, log: SpanLog, span: LoggedSpan) -> Scope | None:
         """Pass the event on, and get a scope if the part is a call into other code."""

@@ -159,6 +159,15 @@ class LoggedSpan:
         self.note(status="failed", error=type(error.__cause__ or error).__name__)
 
     @property
+    def is_uneventful(self) -> bool:
+        """Whether it is a step that did nothing: no verdict, failure, edit, finding or note."""
+        return (
+            self.kind == "step"
+            and self.status in ("passed", "skipped")
+            and not (self.edits or self.flagged or self.details)
+        )
+
+    @property
     def announced(self) -> LoggedSpan | None:
         """The nearest part around it that observers know by its path. Parts that begin in a worker get theirs later."""
         part = self.parent
@@ -181,10 +190,12 @@ class SpanObserver:
 
     Attributes:
         follows_parts: whether it wants to know of parts other than steps.
+        follows_passed: whether it wants to know of steps that passed and did nothing.
         encloses: whether it encloses calls.
     """
 
     follows_parts = True
+    follows_passed = True
     encloses = True
 
     def start(self, log: SpanLog, span: LoggedSpan) -> Scope | None:
@@ -203,6 +214,8 @@ class SpanLog:
         name: the name of the workflow.
         keeps: whether parts are kept for a trace, or only passed to observers.
         with_texts: whether texts of the client are kept, too.
+        has_parts: whether parts other than steps are kept, or told to an observer.
+        has_passed: whether steps that passed and did nothing are, too.
         encloses: whether an observer encloses calls.
         root: the run.
         current: the part that stages belong to: the run, or a model step.
@@ -222,6 +235,8 @@ class SpanLog:
         "_request_context",
         "current",
         "encloses",
+        "has_parts",
+        "has_passed",
         "keeps",
         "name",
         "root",
@@ -257,6 +272,8 @@ class SpanLog:
         self._request_context = request_context
         self._observers = observers
         self._followers = [one for one in observers if one.follows_parts]
+        self.has_parts = keeps or bool(self._followers)
+        self.has_passed = keeps or any(one.follows_passed for one in observers)
         self._make = make
         self._parts: dict[str, LoggedSpan] = {"": self.root}
         self._counts: dict[str, int] = {}  # by path in events, how often it was given

@@ -40,7 +40,18 @@ if TYPE_CHECKING:
 
 
 class PenstockError(Exception):
-    """The base class of every error that Penstock raises on purpose."""
+    """The base class of every error that Penstock raises on purpose.
+
+    Errors can be pickled: engines of durable execution record them.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return how it is made again: from its message and attributes, since the arguments differ in each class."""
+        return _made_again, (type(self), *self.args), vars(self)
+
+
+def _made_again(kind: type[PenstockError], *args: object) -> PenstockError:
+    return kind.__new__(kind, *args)
 
 
 class DefinitionError(PenstockError):
@@ -137,6 +148,10 @@ class EditError(PenstockError):
 
 class UsageError(PenstockError):
     """A run, a message list or a context was used in a way that it does not allow. The message says what to do."""
+
+
+class NoMessageError(UsageError):
+    """A request has no message to answer: none was given, or processors have removed all of them."""
 
 
 class NestingError(UsageError):
@@ -323,7 +338,3 @@ class ReviewError(PenstockError):
         self.run_id = run_id
         self.problem = problem
         super().__init__(f"run {run_id}: {problem}")
-
-    def __reduce__(self) -> tuple[type[ReviewError], tuple[str, str]]:
-        """Return the arguments for pickle."""
-        return type(self), (self.run_id, self.problem)

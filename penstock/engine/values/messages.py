@@ -391,6 +391,6 @@ def _copy(
 _BARE: dict[Role, Message] = {role: Message(role) for role in get_args(Role)}
 
 
-def text_message(role: Role, text: str, id: str, created_at: datetime) -> Message:
+def text_message(role: Role, text: str, id: str = "", created_at: datetime | None = None) -> Message:
     """Return a message of one text."""
     return _copy(_BARE[role], (TextPart(text),), id, created_at, from_client=False)

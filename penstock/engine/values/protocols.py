@@ -70,6 +70,9 @@ class Observer(Protocol):
     function that makes a context manager. Each call is made within one, in the task or the thread of the call, so
     that the called code sees context variables that it sets.
 
+    ``skips_passed`` (optional): True if it needs no records of steps that did nothing: no verdict, failure, edit,
+    finding or note. Without other observers and records, such steps cost less then.
+
     ``for_run`` (optional) is called with each new `Run`, and returns the observer of that run. So it can keep state for
     each run, also where runs share an id. Keep only a weak reference to the run.
     """
@@ -409,15 +412,22 @@ class RunStore(Protocol):
         ...
 
     async def runs(
-        self, *, status: RunStatus | None = None, agent: str | None = None, limit: int = 50, after: str | None = None
+        self,
+        *,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        newest_first: bool = False,
     ) -> Page[StoredRun]:
-        """Return runs, the one that was first stored first. ``after`` is the ``following`` of the page before.
+        """Return runs in the order in which they were first stored. ``after`` is the ``following`` of the page before.
 
         Args:
             status: only those with this status; None: any.
             agent: only those of this agent; None: of any.
             limit: the maximum number of runs, 1 to 10,000.
-            after: where to continue.
+            after: where to continue; the page before must have the same order.
+            newest_first: the order: the one that was stored last first.
         """
         ...
 

@@ -61,10 +61,6 @@ class BlockedError(PenstockError):
         self.tripwire = tripwire
         super().__init__(f"blocked by {tripwire.processor_id!r} in {tripwire.stage}: {tripwire.reason}")
 
-    def __reduce__(self) -> tuple[type[BlockedError], tuple[Tripwire]]:
-        """Return the arguments for pickle: the verdict, not the message."""
-        return type(self), (self.tripwire,)
-
 
 def verdict_in(error: BaseException) -> Tripwire | None:
     """Return the verdict of a run inside the hook that the error carries, alone or in a group; None if it has none."""

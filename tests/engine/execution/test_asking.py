@@ -234,11 +234,12 @@ async def test_a_run_that_may_not_wait_is_blocked(on_error: str) -> None:
     assert log == []
 
 
-async def test_a_step_that_does_not_declare_it_fails() -> None:
-    """The error says what to declare."""
+@pytest.mark.parametrize("claims", [(False, True), (True, False)])
+async def test_a_step_that_does_not_declare_it_fails(claims: tuple[bool, bool]) -> None:
+    """The error says what to declare; one that asks by its answers only does not suspend."""
 
     class Undeclared(Asks):
-        asks = False
+        asks, suspends = claims
 
     outcome = await runs(chain(Undeclared("asks", Log()))).process_input("hello")
     assert outcome.blocked
@@ -258,7 +259,7 @@ async def test_a_fallback_cannot_ask() -> None:
     workflow = chain().then(Breaks("breaks", Log()), on_error=Asks("asks", Log()))
     outcome = await runs(workflow).process_input("hello")
     assert outcome.blocked
-    assert "a fallback must come to its end" in str(outcome.failure)
+    assert "a fallback has to end" in str(outcome.failure)
 
 
 async def test_a_stream_does_not_wait() -> None:

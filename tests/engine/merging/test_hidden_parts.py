@@ -134,6 +134,7 @@ def conversation(dice: random.Random) -> tuple[Message, ...]:
     )
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("block", seeds(range(8)))
 def test_no_policy_shows_again_what_a_step_hid(block: int, caplog: pytest.LogCaptureFixture) -> None:
     """It is hidden in what the branches become, or their join fails."""
@@ -150,6 +151,7 @@ def test_no_policy_shows_again_what_a_step_hid(block: int, caplog: pytest.LogCap
     assert passed > 100
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("block", seeds(range(4)))
 def test_plan_and_interpreter_agree_where_parts_come_and_go(block: int, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever joins say, merge functions among them."""
@@ -256,6 +258,7 @@ def branches_that_move(dice: random.Random, seen: set[str]) -> Workflow:
     return Workflow("w").dag(*members, merge=merge)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("block", seeds(range(4)))
 def test_no_policy_shows_what_was_hidden_in_a_part_that_moves_step_by_step(block: int, caplog: Any) -> None:
     """However parts are edited, moved, taken out and put in: what a branch hides in one is hidden in the result."""

@@ -36,12 +36,14 @@ from tests.laws import seeds
 COUNT = Key[int]("count")
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("first", seeds(range(0, 3_000, 750)))
 def test_no_redaction_is_lost_in_any_order_delay_or_position(first: int) -> None:
     """A few thousand cases; `python -m tests.engine.merging.many_redactors` runs 100,000."""
     assert asyncio.run(run(range(first, first + 750))) == []
 
 
+@pytest.mark.rest
 def test_no_redaction_is_lost_on_trio() -> None:
     """A few hundred cases on the other event loop."""
     assert anyio.run(run, range(100_000, 100_400), backend="trio") == []

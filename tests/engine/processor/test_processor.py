@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 import pytest
@@ -233,3 +234,26 @@ def test_a_key_is_its_name() -> None:
     assert Key("a") != Key("b")
     with pytest.raises((ValueError, UsageError)):
         Key("")
+
+
+def test_a_method_is_checked_once_for_a_context_and_once_for_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All processors of a class have the same methods. One that accepts a context need not accept a chunk, too."""
+
+    class Both(Processor):
+        def process_input(self, ctx: InputContext) -> None:
+            """Look."""
+
+    checks: list[object] = []
+    signature = inspect.signature
+
+    def counted(call: Any) -> inspect.Signature:
+        checks.append(call)
+        return signature(call)
+
+    monkeypatch.setattr("penstock.engine.processor.processor.inspect.signature", counted)
+    assert [list(claims_of(Both()).hooks) for _ in range(3)] == [["process_input"]] * 3
+    assert len(checks) == 1
+    monkeypatch.setattr(Both, "process_output_stream", Both.process_input, raising=False)
+    for _ in range(2):  # what was refused is refused again
+        with pytest.raises(ProcessorError, match=r"process_output_stream must accept \(chunk, ctx\)"):
+            claims_of(Both())

@@ -31,9 +31,9 @@ def test_every_stage_has_a_public_context_of_its_own() -> None:
 
 
 def test_every_stage_has_a_method_of_a_run() -> None:
-    """In sync form it takes the same arguments; ``last`` and ``sync`` of a stream are for hosts."""
+    """In sync form it takes the same arguments; ``last``, ``held`` and ``sync`` of a stream are for hosts."""
     for name in STAGES:
-        ours = [one for one in inspect.signature(getattr(Run, name)).parameters if one not in {"last", "sync"}]
+        ours = [one for one in inspect.signature(getattr(Run, name)).parameters if one not in {"last", "held", "sync"}]
         sync = list(inspect.signature(getattr(SyncRun, name)).parameters)
         positional = [one for one in ours if one in sync]
         assert positional == [one for one in sync if one in ours]

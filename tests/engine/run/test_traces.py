@@ -29,7 +29,7 @@ from penstock import (
     member,
     processor,
 )
-from penstock.engine import JudgeError, RunEvent, StepFailedError, TextEdits, UsageError
+from penstock.engine import JudgeError, Record, RunEvent, StepFailedError, TextEdits, UsageError
 from penstock.engine.run.tracing import NO_TRACE, LazyTrace
 from penstock.engine.values.model import Usage
 from penstock.testing import ScriptedModel
@@ -40,6 +40,7 @@ from tests.waiting import cancelled_when_all_wait
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from penstock.engine.tracing.enclosing import CallSite
     from penstock.engine.values.model import ModelRequest
 
 pytestmark = pytest.mark.anyio
@@ -946,6 +947,7 @@ async def test_an_answer_that_is_held_leaves_at_the_end() -> None:
     assert span_of(run.trace, "process_output_step").status == "tripped"
 
 
+@pytest.mark.rest
 async def test_a_stream_takes_its_arms_once() -> None:
     """Its branches end with it, and hold the steps of their arms."""
 
@@ -1055,3 +1057,80 @@ async def test_a_stream_with_timers_has_a_log() -> None:
     assert [chunk.came_in for chunk in chunks if chunk.came_in] == PIECES
     assert "".join(chunk.went_out for chunk in chunks) == "".join(PIECES)
     check_trace(run.trace, run.records)
+
+
+class Records:
+    """Keeps the records that it gets."""
+
+    def __init__(self, *, skips_passed: bool) -> None:
+        self.skips_passed = skips_passed
+        self.got: list[tuple[str, str, str]] = []
+
+    def on_record(self, record: Record) -> None:
+        self.got.append((record.step, record.stage, record.status))
+
+
+@processor(edits="nothing")
+def finds(ctx: InputContext) -> None:
+    """Flag a finding."""
+    ctx.flag("found")
+
+
+@processor(edits="nothing")
+def notes(ctx: InputContext) -> None:
+    """Note a detail."""
+    ctx.note(seen=1)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_an_observer_may_skip_steps_that_did_nothing(beside: bool) -> None:
+    """It gets all others: edits, verdicts and failures; beside another observer it gets all."""
+
+    @processor("process_output_step", edits="nothing", on_error="allow")
+    def breaks(ctx: OutputStepContext) -> None:
+        del ctx
+        raise ZeroDivisionError
+
+    everything, some = Records(skips_passed=False), Records(skips_passed=True)
+    flow = Workflow("flow").then(look).then(finds).then(notes).then(hide).then(breaks).then(refuse)
+    for observers in ((everything,), (everything, some) if beside else (some,)):
+        async with flow.start(observers=observers) as run:
+            await run.process_output_step([Message.assistant("an answer")])
+            await run.process_input("a secret")
+    found = everything.got if not beside else everything.got[: len(everything.got) // 2]
+    eventful = [one for one in found if one[2] != "passed" or one[0] in ("finds", "notes")]
+    assert {one[2] for one in eventful} == {"passed", "edited", "failed", "tripped"}
+    assert len(eventful) < len(found)
+    assert some.got == (found if beside else eventful)
+
+
+class Events(Records):
+    """Gets events, too."""
+
+    def __init__(self) -> None:
+        super().__init__(skips_passed=True)
+        self.parts: list[str] = []
+
+    def on_event(self, event: RunEvent) -> None:
+        self.parts.append(event.what)
+
+
+class Encloses(Records):
+    """Encloses calls, too."""
+
+    def __init__(self) -> None:
+        super().__init__(skips_passed=True)
+        self.parts: list[str] = []
+
+    def enclose(self, site: CallSite) -> None:
+        self.parts.append(site.what)
+
+
+@pytest.mark.parametrize("kind", [Events, Encloses])
+async def test_an_observer_that_follows_all_parts_gets_the_records_of_all_steps(kind: type[Events | Encloses]) -> None:
+    """Each part that it knows has an end, whether it skips steps that did nothing or not."""
+    observer = kind()
+    async with Workflow("flow").then(look).start(observers=[observer]) as run:
+        await run.process_input("a text")
+    assert observer.got == [("look", "process_input", "passed")]
+    assert "stage" in observer.parts

@@ -356,6 +356,7 @@ async def test_a_consumer_that_breaks_or_is_cancelled_leaves_nothing_running() -
     assert closed == ["source"] * 2
 
 
+@pytest.mark.rest
 @pytest.mark.anyio
 async def test_a_thousand_streams_at_once_leave_no_task() -> None:
     """Read to the end, left early, or broken."""

@@ -306,6 +306,7 @@ def test_many_megabytes_pass_with_little_memory(graph: str) -> None:
     assert peak < 12 * size  # the answer as text (1 to 4 bytes a character), built from its pieces
 
 
+@pytest.mark.rest
 async def test_a_thousand_streams_at_once_do_not_meet() -> None:
     """Each has its own state, text and verdict."""
     workflow = Workflow("w").then(AsyncToy(Rule("secret", "redact", "***"))).then(Toy(Rule("#", "block")))

@@ -187,6 +187,16 @@ def test_of_a_source_that_breaks_nothing_that_is_held_leaves(release: Any) -> No
     assert chunks.outcome is None
 
 
+@pytest.mark.parametrize("stage", ["process_output_step", "process_output_result"])
+async def test_a_caller_that_holds_an_answer_itself_is_not_warned(caplog: Any, stage: str) -> None:
+    """Another one is, once, also behind one that holds."""
+    workflow = flow(stage=stage)
+    for held, warnings in ((True, 0), (False, 1), (False, 1), (True, 1)):
+        async with workflow.start() as run, run.process_output_stream(["a"], release="live", held=held) as chunks:
+            assert [chunk.text async for chunk in chunks if chunk.text] == ["a"]
+        assert caplog.text.count(f"answers leave before {stage} has judged them") == warnings
+
+
 def test_what_was_held_for_the_end_of_the_run_leaves_there_once() -> None:
     """Each answer that called tools with the last one; each as the end of the run left it."""
     run = flow(hidden, "process_output_result").start_sync()

@@ -24,6 +24,7 @@ def quiet_log() -> Iterator[None]:
     log.setLevel(before)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("first", seeds([0, 1_000, 2_000, 3_000]))
 async def test_no_way_to_cut_it_changes_what_leaves(first: int) -> None:
     """Any graph of guards, any answer, any chunks: what the whole answer becomes. Here a few hundred of the cases."""

@@ -1,6 +1,18 @@
 """Errors: what a log may say of one."""
 
-from penstock.engine.values.errors import OptionError, without_text
+import pickle
+
+import pytest
+
+from penstock.engine.values.errors import (
+    ModelError,
+    OptionError,
+    PenstockError,
+    ReviewError,
+    StepFailedError,
+    without_text,
+)
+from penstock.engine.values.tripwire import BlockedError, Tripwire
 
 
 def test_a_log_says_where_an_error_was_raised_and_not_its_text() -> None:
@@ -25,3 +37,20 @@ def test_an_option_that_is_nested_too_deeply_is_named_by_its_type() -> None:
     assert "option 'words' is a list that is nested too deeply, but must be" in str(
         OptionError("P", "words", deep, "x")
     )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OptionError("P", "words", 1, "x"),
+        StepFailedError("step", "p", "process_input", "it timed out"),
+        ModelError("gpt", "is down", status=503),
+        ReviewError("run-1", "it waits"),
+        BlockedError(Tripwire("why", "p", "process_input")),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_can_be_pickled(error: PenstockError) -> None:
+    """Engines of durable execution record them so."""
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
