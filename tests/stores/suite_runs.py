@@ -143,6 +143,8 @@ class RunsSuite:
         assert await pages(store, 1, status="waiting", agent="agent0") == ["f", "g"]
         assert await pages(store, 1, status="ended", agent="nobody") == []
         assert (await store.runs(limit=1)).items == (await store.run("f"),)
+        assert await pages(store, 2, newest_first=True) == ids[::-1]
+        assert await pages(store, 2, status="waiting", newest_first=True) == ["g", "b", "f"]
 
     async def test_pages_are_whole_while_others_write(self, store):
         """Runs that are there all the time are listed once, in order; a deleted one does not disturb the rest."""

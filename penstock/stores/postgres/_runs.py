@@ -33,7 +33,7 @@ _REPLACE = """
 """A transaction that replaces the same run is waited for, and its version is looked at again."""
 
 _PAGE = """
-    SELECT {columns} FROM {schema}.runs WHERE {condition} ORDER BY created_at, id LIMIT $1
+    SELECT {columns} FROM {schema}.runs WHERE {condition} ORDER BY {order} LIMIT $1
 """.replace("{columns}", _COLUMNS)
 _DELETE_OF = """
     DELETE FROM {schema}.runs WHERE id IN (
@@ -72,9 +72,15 @@ async def save(session: Session, run: StoredRun, now: datetime, label: str) -> S
 
 
 async def page(
-    session: Session, status: str | None, agent: str | None, limit: int, after: str | None, label: str
+    session: Session,
+    status: str | None,
+    agent: str | None,
+    limit: int,
+    after: str | None,
+    newest_first: bool,  # noqa: FBT001 - it comes by position through the database
+    label: str,
 ) -> Page[StoredRun]:
-    """Return runs, the one that was first stored first."""
+    """Return runs in the order in which they were first stored."""
     values: list[Value] = [limit + 1]
     where: list[str] = ["true"]
     for name, value in (("status", status), ("agent", agent)):
@@ -84,8 +90,10 @@ async def page(
     if after is not None:
         at, id = place("runs", after, str, str)
         values += [cursor_time(at), id]
-        where.append(f"(created_at, id) > (${len(values) - 1}, ${len(values)})")
-    rows = await session.rows(_PAGE.replace("{condition}", " AND ".join(where)), *values)
+        where.append(f"(created_at, id) {'<' if newest_first else '>'} (${len(values) - 1}, ${len(values)})")
+    order = "created_at DESC, id DESC" if newest_first else "created_at, id"
+    statement = _PAGE.replace("{condition}", " AND ".join(where)).replace("{order}", order)
+    rows = await session.rows(statement, *values)
     items = tuple([_run(row, label) for row in rows[:limit]])
     if len(rows) <= limit:
         return Page(items)

@@ -313,11 +313,17 @@ class PostgresStorage:
         return await self._database.write(_runs.save, run, self._clock.now(), self._label)
 
     async def runs(
-        self, *, status: RunStatus | None = None, agent: str | None = None, limit: int = 50, after: str | None = None
+        self,
+        *,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        newest_first: bool = False,
     ) -> Page[StoredRun]:
-        """Return runs, the one that was first stored first; ``after``: the ``following`` of a page."""
+        """Return runs in the order in which they were first stored; ``after``: the ``following`` of a page."""
         checks.check_runs(status, limit)
-        return await self._database.read(_runs.page, status, agent, limit, after, self._label)
+        return await self._database.read(_runs.page, status, agent, limit, after, newest_first, self._label)
 
     async def delete_run(self, run_id: str) -> bool:
         """Delete a run; return whether there was one."""

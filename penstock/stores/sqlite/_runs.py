@@ -74,17 +74,19 @@ def listed(
     agent: str | None,
     limit: int,
     after: tuple[str, str] | None,
+    newest_first: bool,  # noqa: FBT001 - it comes by position from another thread
     store: str,
 ) -> Page[StoredRun]:
-    """Return a page of runs, the one that was first stored first."""
+    """Return a page of runs in the order in which they were first stored."""
     asked = {"status": status, "agent": agent}
     where = [f"{name} = ?" for name, value in asked.items() if value is not None]
     values: list[str | int] = [value for value in asked.values() if value is not None]
     if after is not None:
-        where.append("(created_at, id) > (?, ?)")
+        where.append(f"(created_at, id) {'<' if newest_first else '>'} (?, ?)")
         values += after
     condition = f"WHERE {' AND '.join(where)} " if where else ""
-    statement = f"{_READ} {condition}ORDER BY created_at, id LIMIT ?"
+    order = "created_at DESC, id DESC" if newest_first else "created_at, id"
+    statement = f"{_READ} {condition}ORDER BY {order} LIMIT ?"
     rows = connection.execute(statement, (*values, limit + 1)).fetchall()
     items = tuple([_run(row, store) for row in rows[:limit]])
     return Page(items, _following(items[-1]) if len(rows) > limit else None)

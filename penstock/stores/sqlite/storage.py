@@ -247,12 +247,18 @@ class SQLiteStorage:
         return await self._database.write(_runs.saved, run, self._clock.now(), self._name)
 
     async def runs(
-        self, *, status: RunStatus | None = None, agent: str | None = None, limit: int = 50, after: str | None = None
+        self,
+        *,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        newest_first: bool = False,
     ) -> Page[StoredRun]:
-        """Return runs, the one that was first stored first; see `RunStore.runs`."""
+        """Return runs in the order in which they were first stored; see `RunStore.runs`."""
         checks.check_runs(status, limit)
         start = _runs.place_after(after)
-        return await self._database.read(_runs.listed, status, agent, limit, start, self._name)
+        return await self._database.read(_runs.listed, status, agent, limit, start, newest_first, self._name)
 
     async def delete_run(self, run_id: str) -> bool:
         """Delete a run; see `RunStore.delete_run`."""

@@ -25,6 +25,11 @@ class Server:
         """Whether it may be stopped."""
         return self._own is not None
 
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return Path(self._own.pgdata)
+
     async def stop(self, how: str = "fast") -> None:
         """Stop it: ``fast`` ends its sessions, ``immediate`` is as if it had crashed."""
         await anyio.to_thread.run_sync(self._control, "-m", how, "stop")

@@ -205,6 +205,7 @@ async def test_a_change_is_made_once_where_others_come_behind_it(server, schema,
             assert is_theirs(await look(theirs))
 
 
+@pytest.mark.rest
 async def test_a_commit_that_is_still_under_way_is_waited_for(server, schema, looking, monkeypatch):
     """The connection broke, but the server has not committed yet: the retry neither overtakes it nor does it again."""
     commit = _connections._commit

@@ -130,6 +130,7 @@ async def test_a_message_that_is_deleted_by_hand_takes_its_vectors_along(server,
         assert found(await store.query_vectors("i", [1, 0], limit=9)) == ["c"]
 
 
+@pytest.mark.rest
 async def test_a_user_who_may_make_nothing_uses_tables_that_are_there(server, schema, looking):
     """And is told what is missing where they are not."""
     role = f"{schema}_role"

@@ -1,14 +1,13 @@
 """One server of each kind for all tests of shared state; they run on asyncio, as the drivers do."""
 
 import itertools
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from tests.stores.replicas.servers import KINDS, Place, place, running, why_not
+from tests.stores.replicas.servers import KINDS, Place, place, running
 
 _NUMBERS = itertools.count(1)
 
@@ -30,11 +29,6 @@ def started() -> Iterator[dict[str, Any]]:
 def shared(request: pytest.FixtureRequest, started: dict[str, Any]) -> Place:
     """A fresh place on a server of each kind."""
     kind = request.param
-    reason = why_not(kind)
-    if reason:
-        with warnings.catch_warnings(action="default"):
-            warnings.warn(reason, stacklevel=1)
-        pytest.skip(reason)
     if kind not in started:
         started[kind] = started["stack"].enter_context(running(kind))
     return place(kind, started[kind], next(_NUMBERS))

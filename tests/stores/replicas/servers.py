@@ -1,9 +1,12 @@
 """What the tests of shared state have in common: servers of both kinds, and states on them."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+import pytest
 
 from penstock.stores.postgres.state import PostgresState
 from penstock.stores.valkey import ValkeyState
@@ -28,14 +31,14 @@ class Place(NamedTuple):
         return PostgresState(self.url, schema=self.name, **options)
 
 
-def why_not(kind: str) -> str:
-    """Return why there can be no server of a kind; empty if there can."""
-    return valkey.why_not() if kind == "valkey" else postgres.why_not()
-
-
 @contextmanager
 def running(kind: str) -> Iterator[Any]:
-    """Run a server of a kind."""
+    """Run a server of a kind. If there can be none, the test is skipped, with a warning."""
+    reason = valkey.why_not() if kind == "valkey" else postgres.why_not()
+    if reason:
+        with warnings.catch_warnings(action="default"):
+            warnings.warn(reason, stacklevel=1)
+        pytest.skip(reason)
     with valkey.running() if kind == "valkey" else postgres.running() as server:
         yield server
 
