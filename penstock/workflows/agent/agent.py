@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from penstock.engine.graph.builder import is_name
+from penstock.engine.processor.payload import NO_FACTS
 from penstock.engine.run.run import Run
 from penstock.engine.tasks import check_no_loop, run_in_own_loop
 from penstock.engine.values.errors import OptionError, UsageError
@@ -20,6 +21,7 @@ from penstock.tools.tool import as_tools
 from penstock.workflows.agent.approvals import ApprovalLog
 from penstock.workflows.agent.options import AGENT_OPTIONS, LIST_OPTIONS, RequestOptions, check_names
 from penstock.workflows.agent.processor_lists import AgentMemory, MemoryPlacement, ProcessorLists
+from penstock.workflows.agent.questions import WAITING_STAGES
 from penstock.workflows.agent.request import RequestTask, starting_messages
 from penstock.workflows.agent.stream import AgentStream
 
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.protocols import RunStore
     from penstock.engine.values.stored import StoredRun
     from penstock.engine.workflow import Item
+    from penstock.tools.calling import ToolCallKeywords
+    from penstock.tools.tool import Tool
+    from penstock.workflows.agent.nested import OuterRequest
     from penstock.workflows.agent.options import (
         AgentOptions,
         CallOptions,
@@ -199,7 +204,8 @@ class Agent:
         """
         merged = self._options.with_call(options)
         own_lists = not _LIST_CHANGING.intersection(options)
-        return AgentStream(lambda: self._prepared(messages, merged, own_lists=own_lists), merged)
+        reviews = self.reviews
+        return AgentStream(lambda: self._prepared(messages, merged, own_lists=own_lists, reviews=reviews), merged)
 
     def generate_sync(self, messages: Value, **options: Unpack[CallOptions]) -> AgentResult[Any]:
         """Run a request in a new event loop, and return the result; takes the same arguments as `generate`.
@@ -227,6 +233,58 @@ class Agent:
         from penstock.workflows.agent.sync_stream import SyncAgentStream  # loaded where it is used
 
         return SyncAgentStream(self.stream(messages, **options))
+
+    def as_tool(
+        self, name: str | None = None, *, description: str | None = None, **options: Unpack[ToolCallKeywords]
+    ) -> Tool:
+        """Return the agent as a tool of another one: the model calls it with a ``prompt``, and gets its answer.
+
+        If it has to wait for people, the request of the other agent waits with it, and both go on together:
+        `Reviews` and `resume` take the decisions under the id of the other's run. Both are in the store of the other
+        agent. If that one stores nothing, the call fails. It gets the other's request context, but no thread.
+
+        Args:
+            name: the name of the tool. None: the agent's id.
+            description: what the model is told about it.
+            options: as for `Tool`: ``approval``, ``concurrent``, ``timeout`` and others.
+
+        Raises:
+            OptionError: an option is not allowed.
+        """
+        from penstock.workflows.agent.nested import agent_tool  # loaded where it is used
+
+        return agent_tool(self, name, description, **options)
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether its processors may ask a person; True if a function chooses them."""
+        return self._plans is None or self._plans.asks
+
+    async def generate_inner(
+        self, prompt: str, context: RequestContext, *, run_id: str | None = None, outer: OuterRequest | None = None
+    ) -> AgentResult[Any]:
+        """Run a request for a tool of another agent, or go on with it; see `as_tool`.
+
+        Args:
+            prompt: the message.
+            context: the request context.
+            run_id: the id of the run. None: a new one.
+            outer: the request of the other agent; None: it is not stored, so that this one is not, either.
+        """
+        options = self._options.with_call({"request_context": context, "run_id": run_id})
+
+        async def prepare() -> tuple[Run, RequestTask]:
+            if outer is None or run_id is None:
+                return await self._prepared(prompt, options, own_lists=True, reviews=None)
+            reviews = outer.checkpoint.reviews
+            if await reviews.store.run(run_id) is None:
+                return await self._prepared(prompt, options, own_lists=True, reviews=reviews, outer=outer)
+            return await self._prepared_again(reviews, run_id, options, own_lists=True, outer=outer)
+
+        async with AgentStream(prepare, options) as stream:
+            async for _ in stream:
+                pass
+            return await stream.result
 
     # Requests that were suspended
 
@@ -299,7 +357,13 @@ class Agent:
         return AgentStream(prepare, merged)
 
     async def _prepared_again(
-        self, reviews: Reviews, run_id: str, options: RequestOptions, *, own_lists: bool
+        self,
+        reviews: Reviews,
+        run_id: str,
+        options: RequestOptions,
+        *,
+        own_lists: bool,
+        outer: OuterRequest | None = None,
     ) -> tuple[Run, RequestTask]:
         """Return the run and the task of a request that was suspended; this process has claimed it."""
         stored = await reviews.claim(run_id)
@@ -309,9 +373,9 @@ class Agent:
                 thread_id=options.thread_id or stored.thread_id,
                 resource_id=options.resource_id or stored.resource_id,
             )
-            return await self._prepared((), known, own_lists=own_lists, stored=stored)
+            return await self._prepared((), known, own_lists=own_lists, stored=stored, reviews=reviews, outer=outer)
         except BaseException:
-            await reviews.release(stored)
+            await reviews.unclaim(stored)
             raise
 
     def draw(
@@ -385,7 +449,14 @@ class Agent:
     # Preparing a request
 
     async def _prepared(
-        self, messages: Value, options: RequestOptions, *, own_lists: bool, stored: StoredRun | None = None
+        self,
+        messages: Value,
+        options: RequestOptions,
+        *,
+        own_lists: bool,
+        reviews: Reviews | None,
+        stored: StoredRun | None = None,
+        outer: OuterRequest | None = None,
     ) -> tuple[Run, RequestTask]:
         """Return the run and the task of a request.
 
@@ -393,7 +464,9 @@ class Agent:
             messages: the messages to answer.
             options: the options of the request.
             own_lists: whether it changes no processor list.
+            reviews: where it is stored if it waits for people; None: it is not.
             stored: the request as it was suspended; None: it is new.
+            outer: the request whose tool it is; None: it is no tool.
         """
         context = _context(options)
         plans = self._plans if own_lists else None
@@ -410,8 +483,8 @@ class Agent:
             options.open_calls,
             approvals=self._approvals,
             asked_only=options.approvals == "asked",
-            checkpoint=self._checkpoint(plans, options, stored),
-            judges_again=self.reviews is not None and self.reviews.on_change == "judge again",
+            checkpoint=self._checkpoint(plans, options, reviews, stored, nested=outer is not None),
+            judges_again=reviews is not None and reviews.on_change == "judge again",
         )
         run = Run(
             plans,
@@ -419,31 +492,41 @@ class Agent:
             run_id=options.run_id,
             records=options.records,
             texts=options.texts,
-            observers=options.observers,
+            observers=options.observers if task.checkpoint is None else (*options.observers, task.checkpoint.record),
+            judge_log=None if task.checkpoint is None else task.checkpoint.record,
             agent=self.name,
             overlap=True,
             max_processor_retries=options.processor_retries,
             max_error_retries=options.error_retries(plans.wants_retries),
             ids=options.ids,
             clock=options.clock,
-            may_suspend=() if task.checkpoint is None else ("process_input",),
+            facts=NO_FACTS if outer is None else outer.facts,
+            may_suspend=() if task.checkpoint is None else WAITING_STAGES,
         )
         return run, task
 
-    def _checkpoint(self, plans: Plans, options: RequestOptions, stored: StoredRun | None) -> Checkpoint | None:
+    def _checkpoint(
+        self,
+        plans: Plans,
+        options: RequestOptions,
+        reviews: Reviews | None,
+        stored: StoredRun | None,
+        *,
+        nested: bool = False,
+    ) -> Checkpoint | None:
         """Return the form in which a request is stored when it is suspended; None if it is not.
 
         Raises:
             ReviewError: the request was suspended by an agent with other processors or tools, which `Reviews` refuses.
         """
-        if self.reviews is None:
+        if reviews is None:
             return None
         from penstock.workflows.agent.suspended import Checkpoint, agent_fingerprint  # loaded where it is used
 
-        def policy() -> str:
+        def policy() -> str:  # made for each request that is stored: a processor may have been changed since the last
             return agent_fingerprint(render(self.id, plans, "json", None, "full"), as_tools(options.tools))
 
-        return Checkpoint(self.reviews, self.name, policy, stored)
+        return Checkpoint(reviews, self.name, policy, stored, nested=nested)
 
     def _lists(self, options: RequestOptions) -> ProcessorLists:
         """Return the processor lists of a request, with the processors that the agent adds itself."""

@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.call_ids import call_id_of
 from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.messages import DataPart
 from penstock.engine.values.usage import total_usage
+from penstock.workflows.agent.late_guards import read_before
+from penstock.workflows.agent.questions import AskedStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
+    from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import ToolPart
     from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.progress import RequestProgress
+    from penstock.workflows.agent.questions import StoredStage
 
 
 def is_for_client(chunk: Chunk) -> bool:
@@ -108,13 +113,26 @@ def _data_parts(chunks: Iterable[Chunk]) -> tuple[DataPart, ...]:
     )
 
 
-async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk]) -> None:
-    """Run `process_output_result`, and emit the chunks that were held for it; a ``tripwire`` if it objects."""
+async def end_request(
+    run: Run, progress: RequestProgress, out: Emitter[Chunk], asked: StoredStage | None = None
+) -> None:
+    """Run `process_output_result`, and emit the chunks that were held for it; a ``tripwire`` if it objects.
+
+    Args:
+        run: the run.
+        progress: how far the request has come.
+        out: where the chunks go.
+        asked: the stage, if it waited for persons; only its rest runs.
+    """
     steps = progress.current(run.message_list)
     usage = total_usage(step.usage for step in steps)
     before = run.message_list
     try:
-        outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
+        told: dict[str, Value] = {"finish_reason": progress.finish_reason, "usage": usage, "steps": steps}
+        if asked is None and (read := read_before(run, progress)):
+            outcome = await run.resume_stage("process_output_result", EMPTY, read, **told)
+        else:
+            outcome = await (run.process_output_result(**told) if asked is None else asked.resume(run, **told))
     except BaseException:  # nothing stays that the last stage has not checked
         said = {step.message_id for step in progress.steps}
         run.forget(said.intersection(_answers(before)))
@@ -122,8 +140,13 @@ async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk]) 
     if outcome.blocked:
         await out.emit_all(filter(is_for_client, outcome.chunks))
         return
+    if outcome.suspended:
+        progress.asked = (AskedStage(outcome, EMPTY if asked is None else asked.answers),)
     if outcome.message_list is not before:
         progress.follow_ids(_answers(before), _answers(outcome.message_list))
+    if outcome.suspended:
+        progress.finish_reason = "other"
+        return
     await _emit_held(run, progress, outcome.chunks, out)
     if outcome.data:
         left = await send_chunks(run, outcome.data)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.execution.boundary import passes_through
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
-from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
+from penstock.engine.values.errors import ModelError, ReviewError, StepFailedError, StorageError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.tripwire import TripwireSignal
 from penstock.engine.values.usage import total_usage, usage_payload
@@ -22,6 +23,7 @@ from penstock.processors.structure.facts import OBJECT
 from penstock.workflows.agent.approvals import thread_of
 from penstock.workflows.agent.client_chunks import end_request, send_chunks
 from penstock.workflows.agent.progress import RequestProgress
+from penstock.workflows.agent.questions import AskedStage
 from penstock.workflows.agent.request import offered_tools
 from penstock.workflows.agent.results import (
     AgentResult,
@@ -40,11 +42,14 @@ if TYPE_CHECKING:
     from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message, ToolPart
+    from penstock.engine.values.questions import PendingQuestion
     from penstock.engine.values.tripwire import Tripwire
     from penstock.engine.values.usage import UsageEntry
     from penstock.tools.context import ToolError
     from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.options import Approve
+    from penstock.workflows.agent.planned_calls import PlannedCall
+    from penstock.workflows.agent.questions import StoredStage
     from penstock.workflows.agent.request import RequestTask
     from penstock.workflows.agent.results import Status
     from penstock.workflows.agent.suspended import Checkpoint, Phase
@@ -78,6 +83,7 @@ class Loop:
         self._started = False
         self._unreported: list[int] = []  # steps whose answers are still held
         self._finished = False
+        self._result_judged = False  # whether the rest of the last stage has run, which waited for persons
 
     @property
     def earlier_spent(self) -> Sequence[UsageEntry]:
@@ -101,20 +107,12 @@ class Loop:
         An error is not raised here: it is in ``progress``, for the stream to raise after the last chunk.
         """
         run = self.run
+        if self._task.checkpoint is not None:
+            self._task.checkpoint.open(out)
         try:
             goes_on = await self._begin(out)
             while goes_on:
-                step = ModelStep(run, self._task, self.progress, self._group)
-                with run.span("model_step", step.path) as span:
-                    await step.emit_chunks(out)
-                    if span is not None:
-                        span.note(finish_reason=self.progress.last_reason)
-                if step.accepted and not step.held:
-                    await self._report(len(self.progress.steps) - 1)
-                elif step.accepted:
-                    self._unreported.append(len(self.progress.steps) - 1)
-                goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
-                await self._save("step" if goes_on else "end")
+                goes_on = await self._run_step(ModelStep(run, self._task, self.progress, self._group), out)
             if run.tripwire is None:
                 await self._end(out)
             else:
@@ -125,18 +123,33 @@ class Loop:
                 raise
             await self._emit_error(_failure_of(caught), out)
 
+    async def _run_step(self, step: ModelStep, out: Emitter[Chunk], rest: Checkpoint | None = None) -> bool:
+        """Run a step, or the rest of one that was suspended; return whether another follows."""
+        with self.run.span("model_step", step.path) as span:
+            await (step.emit_chunks(out) if rest is None else step.emit_rest(rest, out))
+            if span is not None:
+                span.note(finish_reason=self.progress.last_reason)
+        if step.accepted and not step.held:
+            await self._report(len(self.progress.steps) - 1)
+        elif step.accepted:
+            self._unreported.append(len(self.progress.steps) - 1)
+        goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
+        await self._save("step" if goes_on else "end", out)
+        return goes_on and self.run.tripwire is None
+
     async def _emit_error(self, error: Exception, out: Emitter[Chunk]) -> None:
         """Emit the last chunks of a request that failed."""
         run = self.run
         if run.tripwire is not None:  # a concurrent check has ended the run: its verdict counts more than the error
             _LOG.warning("%s was raised while a verdict ended the request", type(error).__name__)
             await self._emit_tripwire(run.tripwire, out)
+            await self.give_back()
             return
         self.progress.error = error
         run.abandon()
         await self.give_back()
         if self._started:
-            await out.emit(Chunk("error", payload=_described(error), run_id=run.run_id))
+            await out.emit(Chunk("error", payload=described(error), run_id=run.run_id))
             if self.progress.finish_reason == "error":  # the model failed, which ended its step
                 ended = {"reason": "error", "is_continued": False}
                 await out.emit(Chunk("step-finish", payload=ended, run_id=run.run_id))
@@ -153,22 +166,25 @@ class Loop:
         if checkpoint is not None and checkpoint.goes_on:
             return await self._go_on(checkpoint, out)
         await self._input_judged(await self.run.process_input(self._task.start), out)
-        return self._goes_on and await self._answer_decided(out)
+        goes_on = self._goes_on and await self._answer_decided(out)
+        if goes_on:
+            await self._save("step", out)
+        return goes_on and self.run.tripwire is None
 
     @property
     def _goes_on(self) -> bool:
         """Whether the input has passed: no verdict, and no question to a person."""
-        return self._started and self.run.tripwire is None and self.progress.asked is None
+        return self._started and self.run.tripwire is None and not self.progress.asked
 
-    async def _input_judged(self, outcome: Outcome, out: Emitter[Chunk]) -> None:
-        """Emit the first chunks, after the verdict on the input."""
+    async def _input_judged(self, outcome: Outcome, out: Emitter[Chunk], answers: Values = EMPTY) -> None:
+        """Emit the first chunks, after the verdict on the input; ``answers``: those to earlier questions about it."""
         run = self.run
         if outcome.blocked:
             await out.emit_all(outcome.chunks)
             return
         await self._emit_start(out)
         if outcome.suspended:
-            self.progress.asked, self.progress.finish_reason = outcome, "other"
+            self.progress.asked, self.progress.finish_reason = (AskedStage(outcome, answers),), "other"
             return
         if outcome.data:
             left = await send_chunks(run, outcome.data)
@@ -189,63 +205,127 @@ class Loop:
         """
         run, task = self.run, self._task
         checkpoint.restore(run, self.progress, task.start)
-        if checkpoint.phase == "input":
+        phase = checkpoint.phase
+        if phase == "input":
             return await self._answer_input(checkpoint, out)
-        if checkpoint.changed and task.judges_again:
-            outcome = await run.process_input()
-            if outcome.blocked:
-                await out.emit_all(outcome.chunks)
-                return False
+        if checkpoint.changed and task.judges_again and not await self._judge_again(checkpoint, out):
+            return False
         await self._emit_start(out)
+        if phase in ("prompt", "request", "answer", "calls"):
+            return await self._run_step(ModelStep(run, task, self.progress, self._group), out, checkpoint)
         answer = run.message_list.get(self.progress.pending_in)
-        if checkpoint.phase != "tools" or answer is None:
-            return checkpoint.phase == "step"
+        if phase == "result":
+            await self._judge_rest(checkpoint, answer, out)
+            if not self.progress.pending or self.progress.asked or run.tripwire is not None:
+                return False
+        elif phase != "tools":
+            return phase == "step"
+        return answer is not None and await self._answer_open(checkpoint, answer, out)
+
+    async def _judge_rest(self, checkpoint: Checkpoint, answer: Message | None, out: Emitter[Chunk]) -> None:
+        """Run the rest of the last stage, which waited for persons; perhaps beside open calls."""
+        self._result_judged = True
+        waiting = checkpoint.waiting_calls
+        self.progress.note_pending([call for call in calls_of(answer) if call.call_id in waiting], answer)
+        await end_request(self.run, self.progress, out, *checkpoint.asked())
+
+    async def _answer_open(self, checkpoint: Checkpoint, answer: Message, out: Emitter[Chunk]) -> bool:
+        """Run or refuse the open calls of the last answer, as decided; return whether a step follows."""
+        task = self._task
+        self._result_judged = False
+        self.progress.note_pending((), answer)
+        results = checkpoint.asked("process_tool_result")
+        tools = task.settings["tools"]
+        waiting = {one.call.call_id for one in results if one.call is not None}
         calls = [call for call in calls_of(answer) if call.state == "call"]
-        known = checkpoint.known_calls(calls, task.settings["tools"])
-        rules = self._rules_of(known.decided, frozenset(known.decided), known.known)
-        if not await self._run_open(answer, [known.decided.get(call.call_id, call) for call in calls], rules, out):
+        calls = [call for call in calls if call.call_id not in waiting]
+        inner = await checkpoint.inner_runs(self.run.run_id, calls, tools)
+        others = [call for call in calls if call.call_id not in inner]
+        known, begun = checkpoint.known_calls(others, tools), checkpoint.interrupted(others, tools)
+        allowed = {call.call_id: replace(call, approval="approved") for call in calls if call.call_id in inner}
+        decided = {**known.decided, **allowed}
+        rules = self._rules_of(decided, frozenset(decided), known.known)
+        planned = checkpoint.planned(calls, tools, known.known)
+        left = [decided.get(call.call_id, call) for call in calls if call.call_id not in planned]
+        again = [call for call in calls if call.call_id in begun or (call.call_id in inner and not checkpoint.changed)]
+        judged: dict[str, Values] = {
+            call.call_id: FrozenDict(arguments=call.arguments) for call in again
+        }  # no tool begins for them
+        if not await self._run_open(answer, left, rules, out, results, judged, planned=list(planned.values())):
             return False
         goes_on = await self._wants_more(accepted=True)
-        await self._save("step" if goes_on else "end")
-        return goes_on
+        await self._save("step" if goes_on else "end", out)
+        return goes_on and self.run.tripwire is None
+
+    async def _judge_again(self, checkpoint: Checkpoint, out: Emitter[Chunk]) -> bool:
+        """Let the new processors of a changed agent judge the input; return whether they pass it.
+
+        Raises:
+            ReviewError: they ask a person about it.
+        """
+        run = self.run
+        outcome = await run.process_input()
+        if outcome.blocked:
+            await out.emit_all(outcome.chunks)
+            return False
+        if outcome.suspended:
+            raise ReviewError(
+                run.run_id,
+                "the new processors of the agent ask a person about the input, and the request is past it; go on with "
+                "the old ones, or send the request anew",
+            )
+        checkpoint.reopen(run)
+        return True
 
     async def _answer_input(self, checkpoint: Checkpoint, out: Emitter[Chunk]) -> bool:
         """Judge the input with the answers of persons; return whether a step follows. Without them it is blocked."""
-        run = self.run
-        expired = checkpoint.expired
-        if expired is not None:
-            run.stop(expired)
-            return False
-        asked = checkpoint.asked
-        outcome = await run.resume_stage("process_input", checkpoint.answers, asked["finished"], fresh=asked["fresh"])
-        await self._input_judged(outcome, out)
+        (asked,) = checkpoint.asked()
+        await self._input_judged(await asked.resume(self.run), out, asked.answers)
         return self._goes_on
 
-    async def _save(self, phase: Phase) -> None:
-        """Store how far a request that was suspended has come."""
-        if self._task.checkpoint is not None and not self.progress.pending and self.run.tripwire is None:
-            await self._task.checkpoint.save(self.run, self.progress, phase)
+    async def _save(self, phase: Phase, out: Emitter[Chunk]) -> None:
+        """Store how far a request has come that is stored yet; a guard of the last stage may object to it."""
+        progress = self.progress
+        waits = progress.pending or progress.asked or progress.inner
+        if self._task.checkpoint is not None and not waits and self.run.tripwire is None:
+            objects = await self._task.checkpoint.save(self.run, progress, phase)
+            if objects is not None:
+                await out.emit_all(objects.chunks)
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the request is stored as one that this process goes on with."""
+        return self._task.checkpoint is not None and self._task.checkpoint.claimed
 
     async def give_back(self) -> None:
-        """Let others go on with a request that was suspended before, since this process does not."""
+        """Let others go on with a request that is stored, since this process does not; a verdict ends it.
+
+        If the store fails, the log says so, and others wait for the lease: the request has its own reason to end.
+        """
         checkpoint = self._task.checkpoint
-        if checkpoint is not None and self.run.tripwire is None:
-            await checkpoint.give_back()
-        elif checkpoint is not None:
-            await checkpoint.end()
+        if checkpoint is None or not checkpoint.claimed:
+            return
+        try:
+            if self.run.tripwire is None:
+                await checkpoint.give_back()
+            else:
+                await checkpoint.end(self.run, self.progress)
+        except StorageError as error:
+            _LOG.warning("%s was raised, so a stored run stays claimed until its lease ends", type(error).__name__)
 
     async def _store_end(self) -> None:
         """Store the request if it is suspended, or else that one that was suspended has ended."""
         checkpoint, progress = self._task.checkpoint, self.progress
         if checkpoint is None:
             return
-        if progress.asked is not None and self.run.tripwire is None:
-            await checkpoint.ask(self.run, progress, progress.asked)
-        elif progress.pending and self.run.tripwire is None:
+        if self.run.tripwire is not None or not (progress.asked or progress.pending or progress.inner):
+            await checkpoint.end(self.run, self.progress)
+            return
+        if progress.pending:
             progress.note_pending(open_calls(self.run, progress), self.run.message_list.get(progress.pending_in))
-            await checkpoint.suspend(self.run, progress, self._task.settings["tools"])
-        else:
-            await checkpoint.end()
+        await checkpoint.suspend(self.run, progress, self._task.settings["tools"])
+        if progress.asked:  # nobody gets what a person has yet to allow
+            self.run.withhold(_unaccepted(progress))
 
     def _rules_of(
         self,
@@ -287,23 +367,45 @@ class Loop:
         return await self._run_open(answer, calls, self._rules_of(decided, was_asked), out)
 
     async def _run_open(
-        self, answer: Message, calls: Sequence[ToolPart], rules: CallRules, out: Emitter[Chunk]
+        self,
+        answer: Message,
+        calls: Sequence[ToolPart],
+        rules: CallRules,
+        out: Emitter[Chunk],
+        results: Sequence[StoredStage] = (),
+        judged: Mapping[str, Values] = EMPTY,
+        *,
+        planned: Sequence[PlannedCall] = (),
     ) -> bool:
-        """Run or refuse open calls of an answer of an earlier request; return whether the request goes on."""
+        """Run or refuse open calls of an answer of an earlier request; return whether the request goes on.
+
+        Args:
+            answer: the answer.
+            calls: the calls to judge.
+            rules: what decides whether they run.
+            out: where the chunks go.
+            results: the results of further calls that waited for persons.
+            judged: earlier verdicts of `process_tool_call`, by the ids of calls.
+            planned: other calls, which were judged before.
+        """
         run = self.run
         tools = ToolStep(run, rules, self.progress, self._group, "approved", self._task.checkpoint)
-        await tools.judge(answer, calls, (), out)
-        if tools.verdict is None:
-            await tools.emit_chunks(answer, out)
+        tools.take_up(planned)
+        await tools.judge(answer, calls, (), out, judged)
         if tools.verdict is not None:
             await out.emit_all(tools.verdict.chunks)
+        else:
+            await tools.emit_chunks(answer, out, results)
+        if tools.verdict is not None:
             return run.tripwire is None
+        self.progress.asked, self.progress.inner = tools.asked, tools.inner
         left = [
             call for call in calls_of(run.message_list.get(answer.id)) if call.state == "call" and not is_decided(call)
         ]
-        if not left or run.message_list.conversation[-1].id != answer.id:
+        if not (left or tools.asked or tools.inner) or run.message_list.conversation[-1].id != answer.id:
             return True
-        self.progress.note_pending(left, answer)
+        waiting = {*tools.inner, *[one.call.call_id for one in tools.asked if one.call is not None]}
+        self.progress.note_pending([call for call in left if call.call_id not in waiting], answer)
         self.progress.finish_reason = "tool-calls"
         return False
 
@@ -317,7 +419,8 @@ class Loop:
         decided: dict[str, ToolPart] = {}
         asked: set[str] = set()
         for call in calls:
-            if call.approval != "approved" or task.approvals.use(thread, call, asked=self._was_asked(call)):
+            rejected = call.approval != "approved"  # which uses up the question, too
+            if task.approvals.use(thread, call, asked=rejected or self._was_asked(call)) or rejected:
                 asked.add(call.call_id)
             elif not (may_ask_now and task.approvals.use(thread, call, asked=True)):
                 continue
@@ -327,15 +430,14 @@ class Loop:
     async def _first_uses(
         self, decided: dict[str, ToolPart], asked: frozenset[str]
     ) -> tuple[dict[str, ToolPart], frozenset[str]]:
-        """Return the calls, without those whose approval another request, of any process, has used."""
+        """Return the calls, without those whose approval another request has used, or whose sender may not decide.
+
+        A rejection ends the stored run, so that nobody approves what the client has refused.
+        """
         checkpoint = self._task.checkpoint
         if checkpoint is None:
             return decided, asked
-        left = {
-            id: call
-            for id, call in decided.items()
-            if call.approval != "approved" or await checkpoint.counts(self.run, call)
-        }
+        left = {id: call for id, call in decided.items() if await checkpoint.counts(self.run, call)}
         return left, asked.intersection(left)
 
     def _was_asked(self, call: ToolPart) -> bool:
@@ -366,7 +468,7 @@ class Loop:
 
     async def _end(self, out: Emitter[Chunk]) -> None:
         """Judge the result, report the steps whose answers were held, and emit the last chunks."""
-        if self.progress.asked is None:
+        if not (self.progress.asked or self._result_judged):
             await end_request(self.run, self.progress, out)
         if self.run.tripwire is None:
             for place in self._unreported:
@@ -379,8 +481,15 @@ class Loop:
 
     def _finish(self, reason: str | None) -> Chunk:
         usage = usage_payload(total_usage(step.usage for step in self.progress.steps))
-        payload: Values = FrozenDict({"reason": reason, "usage": usage, "is_continued": False})
+        waits = {"suspended": True} if self.progress.asked or self.progress.inner else {}
+        payload: Values = FrozenDict({"reason": reason, "usage": usage, "is_continued": False, **waits})
         return Chunk("finish", payload=payload, run_id=self.run.run_id)
+
+
+def _unaccepted(progress: RequestProgress) -> Sequence[str]:
+    """Return the id of the answer that is not accepted, if there is one and nobody has got it."""
+    answer = progress.open_answer
+    return (answer["id"],) if answer and not answer["accepted"] and not answer["sent"] else ()
 
 
 def _decided_in(messages: Sequence[Message], decided: Container[str]) -> tuple[Message | None, Sequence[ToolPart]]:
@@ -430,7 +539,7 @@ def _failure_of(error: BaseException) -> Exception:
     return failure
 
 
-def _described(error: Exception) -> dict[str, object]:
+def described(error: Exception) -> dict[str, object]:
     """Return the client's view of an error: its type, and a text of our own.
 
     The text of an error may quote the request or the answer: a provider's often does, and no guard has read it. The
@@ -478,7 +587,7 @@ def make_result(
         total_usage(step.usage for step in steps),
         _response(run, steps),
         pending if how == "suspended" else (),
-        () if progress.asked is None else progress.asked.questions,
+        questions_of(progress),
         run.facts,
         run.records,
         (*earlier, *run.spent),
@@ -497,12 +606,18 @@ def open_calls(run: Run, progress: RequestProgress) -> tuple[ToolPart, ...]:
     return tuple(call for call in calls_of(answer) if call.state == "call" and call.call_id in waiting)
 
 
+def questions_of(progress: RequestProgress) -> tuple[PendingQuestion, ...]:
+    """Return what persons are asked, by processors of the agent and of those that it waits for."""
+    own = [question for one in progress.asked for question in one.outcome.questions]
+    return (*own, *[question for one in progress.inner.values() for question in one.questions])
+
+
 def _status(run: Run, progress: RequestProgress, pending: tuple[ToolPart, ...]) -> Status:
     if run.tripwire is not None:
         return "blocked"
     if progress.error is not None:
         return "failed"
-    return "suspended" if pending or progress.asked is not None else "success"
+    return "suspended" if pending or progress.asked or progress.inner else "success"
 
 
 def _response(run: Run, steps: tuple[StepResult, ...]) -> ModelResponse:

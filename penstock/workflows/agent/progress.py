@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.engine.values.frozen import EMPTY
 from penstock.models.open_calls import CallCloser
+from penstock.workflows.agent.questions import NOTHING_READ
 from penstock.workflows.agent.step_log import StepLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.engine.execution.outcome import Outcome
     from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message, ToolPart
+    from penstock.workflows.agent.nested import InnerWaitsError
+    from penstock.workflows.agent.questions import AskedStage, LateRead
     from penstock.workflows.agent.results import StepResult
 
 
@@ -32,7 +36,11 @@ class RequestProgress:
         data: chunks that were written before the first answer, to be stored with it.
         answering: whether an answer of the model has begun that is neither rejected, nor accepted and sent whole.
         closer: closes the open calls of its prompts.
-        asked: the outcome of a stage that waits for persons, or None.
+        read_late: what the guards of the last stage have read before it was stored.
+        asked: the stages that wait for persons.
+        open_answer: an answer that is not accepted yet, or whose calls are not judged yet, while a stage waits for
+            persons; empty if there is none.
+        inner: the agents that wait for people, by the ids of the calls that run them.
     """
 
     steps: StepLog = field(default_factory=StepLog)
@@ -44,7 +52,10 @@ class RequestProgress:
     data: Sequence[Chunk] = ()
     answering: bool = False
     closer: CallCloser = field(default_factory=CallCloser)
-    asked: Outcome | None = None
+    read_late: LateRead = NOTHING_READ
+    asked: tuple[AskedStage, ...] = ()
+    open_answer: Values = EMPTY
+    inner: Mapping[str, InnerWaitsError] = EMPTY
 
     @property
     def last_answer(self) -> str:

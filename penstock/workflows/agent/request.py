@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.run.conversation import parse_input
-from penstock.engine.values.errors import OptionError, UsageError
-from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.errors import MessageError, OptionError, UsageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict, json_value
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import Message, TextPart
 from penstock.engine.values.model import ModelRequest
@@ -19,7 +19,6 @@ from penstock.workflows.agent.approvals import ApprovalLog
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.held_answers import Release
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.protocols import Model
@@ -135,18 +134,18 @@ class StepRequest:
         return frozenset(tool.name for tool in self.request.tools)
 
 
-def step_request(prepared: Outcome, known: Values) -> StepRequest:
+def step_request(settings: Values, messages: MessageList, known: Values) -> StepRequest:
     """Return the request of a step to the model, after the input processors.
 
     Args:
-        prepared: the outcome of `process_input_step`.
+        settings: the settings as `process_input_step` left them.
+        messages: the conversation as it left it.
         known: settings whose model and tools are known to be such: to check them costs more than everything else here.
 
     Raises:
         OptionError: the processors have chosen something that is not a model.
         UsageError: they name a tool that does not exist.
     """
-    settings: Values = prepared.overrides
     tools: Value = settings.get("tools")
     if tools is not known["tools"]:
         tools = as_tools(tools, "process_input_step")
@@ -154,7 +153,6 @@ def step_request(prepared: Outcome, known: Values) -> StepRequest:
     choice = _choice(settings.get("tool_choice"), tools)
     if choice == "none":
         offered = EMPTY
-    messages = prepared.message_list
     request = ModelRequest(
         (*messages.system, *messages.conversation),
         tuple(tool.spec for tool in offered.values()),
@@ -165,6 +163,45 @@ def step_request(prepared: Outcome, known: Values) -> StepRequest:
     )
     model: Value = settings.get("model")
     return StepRequest(model if model is known["model"] else as_model(model, "Agent"), tools, request)
+
+
+def storable_settings(settings: Values, known: Values) -> Values | None:
+    """Return the settings of a step that its processors have changed, as JSON values; None if one is none.
+
+    Args:
+        settings: the settings as the processors left them.
+        known: the settings of the agent.
+    """
+    changed: dict[str, Value] = {}
+    for name, value in settings.items():
+        usual, kept = known.get(name), value
+        if value is usual or (name != "model" and value == usual):
+            continue
+        if name == "tools":
+            found = as_tools(value, "process_input_step")
+            if any(known[name].get(one) is not tool for one, tool in found.items()):
+                return None
+            kept = tuple(found)
+        try:
+            changed[name] = json_value(kept, name)
+        except MessageError:
+            return None
+    return FrozenDict(changed)
+
+
+def stored_settings(changed: Values, known: Values) -> dict[str, Value]:
+    """Return the settings of a step from what `storable_settings` gave.
+
+    Raises:
+        UsageError: a tool does not exist any more.
+    """
+    settings: dict[str, Value] = {**known, **changed}
+    if "tools" in changed:
+        gone = sorted(set(changed["tools"]) - set(known["tools"]))
+        if gone:
+            raise UsageError(f"the request was suspended with tools that are gone: {', '.join(gone)}")
+        settings["tools"] = {name: known["tools"][name] for name in changed["tools"]}
+    return settings
 
 
 def offered_tools(tools: Mapping[str, Tool], active: Sequence[str] | None) -> Mapping[str, Tool]:

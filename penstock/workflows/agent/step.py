@@ -4,239 +4,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import anyio
 
-from penstock.engine.streams.chunk_texts import sent
-from penstock.engine.streams.sources import as_chunk, close_source, failure_of
-from penstock.engine.tracing.enclosing import EnclosedIterator
-from penstock.engine.values.answer_builder import Assembly, usage_of
-from penstock.engine.values.call_ids import OF_CALLS, CallIds
 from penstock.engine.values.chunks import Chunk, retract_chunk
-from penstock.engine.values.errors import PenstockError, UsageError
-from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
+from penstock.engine.values.errors import NoMessageError, UsageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.messages import Message, ToolPart
-from penstock.engine.values.model import FINISH_REASONS
-from penstock.engine.values.terms import is_code, is_model, without_repeats
-from penstock.engine.values.usage import is_unbilled, usage_payload
+from penstock.engine.values.usage import usage_payload
 from penstock.workflows.agent.approvals import thread_of
-from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
-from penstock.workflows.agent.joined_chunks import JoinedChunks
-from penstock.workflows.agent.request import step_request
+from penstock.workflows.agent.attempts import AnsweredAttempt, ModelAttempt, open_answer
+from penstock.workflows.agent.client_chunks import keep_data, send_chunks
+from penstock.workflows.agent.late_guards import settled
+from penstock.workflows.agent.questions import AskedStage
+from penstock.workflows.agent.request import step_request, storable_settings, stored_settings
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
 from penstock.workflows.agent.tools import CallRules, ToolStep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
+    from penstock.engine.streams.stream import OutputStream
     from penstock.engine.tasks import BackgroundTasks
-    from penstock.engine.tracing.enclosing import Scope
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.model import ModelRequest, Usage
-    from penstock.engine.values.protocols import Model
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.model import ModelRequest
+    from penstock.tools.context import ToolError
     from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.progress import RequestProgress
     from penstock.workflows.agent.request import RequestTask, StepRequest
-
-
-class ModelAttempt:
-    """One call of a model, or an answer that a processor gave in its place. Lives as long as the step.
-
-    Args:
-        run: the run of the request. It gets the usage of the call, however the call ends; not if the provider refused
-            the request, or it was not sent: that costs nothing.
-        path: the path of the call in the events of the request.
-        model: the model to call.
-        request: the request to send.
-        answer: the answer of a processor, or None.
-
-    Attributes:
-        model: the model to call.
-        request: the request to send.
-        chunks: the chunks that it sent, unprocessed, except that each tool call has an id of its own. Unless a
-            processor reads them when the answer has ended, the pieces of a text are joined as they come.
-        error: the error that ended it, or None.
-        from_cache: whether a processor answered in place of the model.
-        usage: the tokens of the call when it has ended; None if unknown, and for an answer of a processor.
-        held_calls: the chunks of tool calls that left the stream and wait for `process_tool_call`.
-    """
-
-    def __init__(self, run: Run, path: str, model: Model, request: ModelRequest, answer: Value) -> None:
-        self.model = model
-        self.request = request
-        self.chunks: list[Chunk] | JoinedChunks = [] if run.serves("process_llm_response") else JoinedChunks()
-        self.error: Exception | None = None
-        self.from_cache = answer is not None
-        self.usage: Usage | None = None
-        self.held_calls: list[Chunk] = []
-        self._run = run
-        self._path = path
-        self._call_ids: CallIds | None = None  # made with the first call
-        self._holds_calls = run.judges_calls_late  # their chunks wait for `process_tool_call`
-        self._answer = answer
-        self._released_end: Values = EMPTY  # of the ``finish`` that left the guards
-        self._metadata: Values | None = None  # of the ``response-metadata`` that left the guards
-
-    async def source(self) -> AsyncGenerator[Chunk]:
-        """Yield the chunks of the answer. The model is called when the first chunk is requested.
-
-        Raises:
-            UsageError: the model, or the processor that answers in its place, sent something that is no chunk.
-        """
-        yield Chunk("step-start")
-        keep = self.chunks.append
-        try:
-            if self.from_cache:
-                for chunk in map(self._with_own_id, _answer_chunks(self._answer)):
-                    keep(chunk)
-                    yield chunk
-            else:
-                with self._run.span("model", self._path, self.model.name, request=self.request) as span:
-                    stream: AsyncIterator[object] = self._opened(None if span is None else span.scope)
-                    failed: BaseException | None = None
-                    try:
-                        async for sent in stream:
-                            chunk = sent if type(sent) is Chunk else as_chunk(sent)
-                            keep(chunk := self._with_own_id(chunk) if chunk.type in OF_CALLS else chunk)
-                            yield chunk
-                    except PenstockError as error:
-                        failed = error
-                        raise
-                    finally:
-                        await self._end_call(stream, failed)
-                    if span is not None:
-                        span.note(**self._details(stream))
-            if not self.end:
-                yield Chunk("finish", payload={"reason": "other"})
-        except BaseException as error:
-            self.error = failure_of(error, self.model.name)
-            if self.error is error:
-                raise
-            raise self.error from error
-
-    def _with_own_id(self, chunk: Chunk) -> Chunk:
-        """Return a chunk with an id of its own for its tool call, if it belongs to one."""
-        if self._call_ids is None:
-            self._call_ids = CallIds(lambda: self._run.message_list.call_ids)
-        return self._call_ids.own(chunk)
-
-    def _opened(self, scope: Scope | None) -> AsyncIterator[Chunk]:
-        """Return the stream of the model, within what observers put around its calls."""
-        if scope is None:
-            return self.model.stream(self.request)
-        with scope():
-            return EnclosedIterator(self.model.stream(self.request), scope)
-
-    def _details(self, stream: object) -> dict[str, object]:
-        """Return what observers are told of an answer that is complete."""
-        reason = _known_reason(self.end)
-        told: dict[str, object] = {"finish_reason": reason, "usage": usage_payload(self.usage)}
-        if isinstance(stream, EnclosedIterator):
-            known = self._terms
-            told |= {f"response_{name}": known[name] for name in ("id", "model") if known.get(name)}
-            told["first_chunk"] = stream.first_chunk
-        return told
-
-    async def _end_call(self, stream: object, failed: BaseException | None) -> None:
-        """Close the model's stream and report the usage, unless the call cost nothing."""
-        try:
-            await close_source(stream)
-        finally:
-            self.usage = _usage(self.end.get("usage"))
-            if failed is None or self.chunks or not is_unbilled(failed):
-                self._run.spend(self.model.name, self.usage)
-
-    def note(self, chunk: Chunk) -> bool:
-        """Note a chunk that leaves the stream; return whether the client gets it."""
-        kind = chunk.type
-        if self._holds_calls and kind in OF_CALLS:
-            self.held_calls.append(chunk)
-            return False
-        if kind == "finish":
-            self._released_end = chunk.payload
-        elif kind == "response-metadata":
-            self._metadata = chunk.payload
-        return is_for_client(chunk)
-
-    @property
-    def end(self) -> Values:
-        """The payload of the model's ``finish``; empty if there is none."""
-        return next((chunk.payload for chunk in reversed(self.chunks) if chunk.type == "finish"), EMPTY)
-
-    @property
-    def called(self) -> bool:
-        """Whether the model called a tool, even if the call was removed later."""
-        return any(chunk.type == "tool-call" for chunk in self.chunks)
-
-    @property
-    def finish_reason(self) -> str:
-        """Why the answer ended: from the ``finish`` that left the guards, else the model's if it is a known word."""
-        return str(self._released_end.get("reason") or _known_reason(self.end))
-
-    def metadata_of(self, answer: Message | None) -> Values:
-        """Return the provider's report about an answer, without what may repeat its text if that was changed."""
-        metadata = self._report
-        bare = without_repeats(metadata)
-        if bare == metadata:
-            return metadata
-        sent = Assembly()
-        for chunk in self.chunks:
-            sent.add(chunk)
-        same = text_of(answer) == sent.message.text and reasoning_of(answer) == reasoning_of(sent.message)
-        return metadata if same else bare
-
-    @property
-    def _report(self) -> Values:
-        """The provider's report about the answer, after the guards; while they hold it, only id, model and time."""
-        end = self._released_end
-        known = self._terms if self._metadata is None else self._metadata
-        return FrozenDict({**known, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})})
-
-    @property
-    def _terms(self) -> Values:
-        """The id, the model and the time that the provider reports, if they have the form of such."""
-        sent = next((chunk.payload for chunk in self.chunks if chunk.type == "response-metadata"), EMPTY)
-        id, model, created = (sent.get(name) for name in ("id", "model", "created"))
-        known = {
-            "id": id if isinstance(id, str) and is_code(id) else None,
-            "model": model if isinstance(model, str) and is_model(model) else None,
-            "created": created if isinstance(created, (int, float)) else None,
-        }
-        return {name: value for name, value in known.items() if value is not None}
-
-
-def _known_reason(end: Values) -> str:
-    """Return the reason in the payload of a ``finish`` that no guard has read; ``other`` if it is no known word."""
-    reason = end.get("reason")
-    return reason if reason in FINISH_REASONS else "other"
-
-
-def _usage(reported: Value) -> Usage | None:
-    """Return the usage that the model reported; None if that is no usage: the answer does not fail for it."""
-    try:
-        return usage_of(reported)
-    except TypeError:
-        return None
-
-
-def _answer_chunks(answer: Value) -> Sequence[Chunk]:
-    """Return the answer of a processor as chunks.
-
-    Raises:
-        UsageError: it is not a str, message or list of chunks.
-    """
-    if isinstance(answer, str):
-        answer = Message.assistant(answer)
-    if isinstance(answer, Message):
-        calls = any(part.type == "tool" for part in answer.parts)
-        return [*sent(answer), Chunk("finish", payload={"reason": "tool-calls" if calls else "stop"})]
-    if is_items(answer) and all(isinstance(chunk, Chunk) for chunk in answer):
-        return cast("Sequence[Chunk]", answer)
-    kind = type(answer).__name__
-    raise UsageError(f"process_llm_request answered with a {kind}; Answer(...) takes a str, a message, or chunks")
+    from penstock.workflows.agent.suspended import Checkpoint
 
 
 _NO_TOOLS = frozenset({"content-filter", "error"})
@@ -265,14 +65,74 @@ class ModelStep:
         self._progress = progress
         self._group = group
         self._early: Sequence[Chunk] = ()  # data from the stages before the answer
+        self._written: Sequence[Chunk] = ()  # data from `process_input_step` that was not sent yet
 
     async def emit_chunks(self, out: Emitter[Chunk]) -> None:
         """Call the model, run its tools, and emit the chunks for the client."""
-        prepared = await self._prepare(out)
-        if prepared is None:
-            return
-        ask, attempt, steps = prepared
-        before = self._run.message_list
+        ready = await self._prepare(out)
+        if ready is not None:
+            await self._emit_answer(*ready, out)
+
+    async def _prepare(self, out: Emitter[Chunk]) -> tuple[StepRequest, ModelAttempt] | None:
+        """Run the stages before the model call; return what to ask, and the call.
+
+        What else these stages leave is dropped here: an answer may take minutes. None: a verdict has stopped the step,
+        or it waits for a person.
+        """
+        run = self._run
+        steps = self._progress.current(run.message_list)
+        return await self._prompted(await run.process_input_step(steps=steps, **self._task.settings), out)
+
+    async def _prompted(
+        self, prepared: Outcome, out: Emitter[Chunk], answers: Values = EMPTY
+    ) -> tuple[StepRequest, ModelAttempt] | None:
+        """Go on after `process_input_step`; ``answers``: those to its earlier questions."""
+        if prepared.suspended:
+            prepared = await self._settled(AskedStage(prepared, answers), prepared.overrides)
+        if prepared.blocked:
+            await out.emit_all(prepared.chunks)
+        if prepared.blocked or prepared.suspended:
+            return None
+        settings: Values = prepared.overrides
+        ask = step_request(settings, prepared.message_list, self._task.settings)
+        self._written = prepared.data
+        asked = await self._run.process_llm_request(**self._told(ask))
+        return await self._requested(ask, asked, settings, out)
+
+    async def _requested(
+        self, ask: StepRequest, asked: Outcome, settings: Values, out: Emitter[Chunk], answers: Values = EMPTY
+    ) -> tuple[StepRequest, ModelAttempt] | None:
+        """Go on after `process_llm_request`; ``answers``: those to its earlier questions."""
+        run = self._run
+        if asked.suspended:
+            prompt = None if asked.message_list is run.message_list else asked.message_list
+            waits = AskedStage(asked, answers, prompt=prompt)
+            asked = await self._settled(waits, {**settings, **asked.overrides})
+        if asked.blocked:
+            await out.emit_all(asked.chunks)
+            return None
+        if written := (*self._written, *(() if asked.suspended else asked.data)):
+            data = await send_chunks(run, written)
+            self._early = data.accepted
+            await out.emit_all(data.chunks)
+            if data.blocked:
+                return None
+        if asked.suspended:
+            return None
+        sent = ask.request
+        if asked.message_list is not run.message_list:
+            sent = replace(sent, messages=asked.messages)
+        sent = self._with_calls_closed(sent)
+        if not self._task.allow_empty and all(message.role == "system" for message in sent.messages):
+            raise NoMessageError(
+                "there is no message to answer: none was given, or processors have removed all of them; "
+                "use allow_empty=True to call the model with its instructions only"
+            )
+        return ask, ModelAttempt(run, f"{self.path}/model", ask.model, sent, asked.answer)
+
+    async def _emit_answer(self, ask: StepRequest, attempt: ModelAttempt, out: Emitter[Chunk]) -> None:
+        """Call the model, and run its tools."""
+        before, steps = self._run.message_list, self._progress.current(self._run.message_list)
         try:
             answered = await self._answer(ask, attempt, steps, out)
             if answered is not None:
@@ -286,39 +146,145 @@ class ModelStep:
             if len(self._progress.steps) > len(steps):
                 self._progress.answering = False
 
-    async def _prepare(self, out: Emitter[Chunk]) -> tuple[StepRequest, ModelAttempt, Sequence[StepResult]] | None:
-        """Run the stages before the model call; return what to ask, the call, and the steps so far.
+    def _told(self, ask: StepRequest) -> dict[str, Value]:
+        """Return the details of a step for the hooks before the model call."""
+        steps = self._progress.current(self._run.message_list)
+        settings = ask.request.settings
+        return {
+            "request": ask.request,
+            "steps": steps,
+            "model": ask.model,
+            "tools": ask.tools,
+            "model_settings": settings,
+        }
 
-        What else these stages leave is dropped here: an answer may take minutes. None: a verdict has stopped the step.
+    async def _settled(self, asked: AskedStage, settings: Values = EMPTY) -> Outcome:
+        """Let the request wait for a person, when the guards of the last stage have read it; return the outcome.
+
+        Args:
+            asked: the stage that waits.
+            settings: the settings of the step, which the store has to hold.
         """
-        run, steps = self._run, self._progress.current(self._run.message_list)
-        prepared = await run.process_input_step(steps=steps, **self._task.settings)
-        if prepared.blocked:
-            await out.emit_all(prepared.chunks)
+        run, progress = self._run, self._progress
+        (asked, *_), verdict = await settled(run, progress, [asked])
+        if verdict is not None or not asked.outcome.suspended:
+            return verdict or asked.outcome
+        fields = storable_settings(settings, self._task.settings)
+        if fields is None:
+            return run.refuse_question(asked.outcome)
+        progress.asked, progress.finish_reason = (asked._replace(fields=fields),), "other"
+        return asked.outcome
+
+    # A step that was suspended
+
+    async def emit_rest(self, checkpoint: Checkpoint, out: Emitter[Chunk]) -> None:
+        """Go on with a step that waited for persons, and emit the chunks for the client."""
+        if checkpoint.phase not in ("prompt", "request"):
+            await self._emit_rest_of_answer(checkpoint, out)
+            return
+        run, known = self._run, self._task.settings
+        (asked,) = checkpoint.asked()
+        settings = stored_settings(asked.fields, known)
+        if asked.stage == "process_input_step":
+            steps = self._progress.current(run.message_list)
+            waits = replace(asked, fields=settings)
+            ready = await self._prompted(await waits.resume(run, steps=steps), out, asked.answers)
+        else:
+            answer = {name: settings.pop(name) for name in ("answer",) if name in settings}
+            ask = step_request(settings, run.message_list, known)
+            waits = replace(asked, fields=FrozenDict(answer))
+            outcome = await waits.resume(run, **self._told(ask))
+            ready = await self._requested(ask, outcome, FrozenDict(settings), out, asked.answers)
+        if ready is not None:
+            await self._emit_answer(*ready, out)
+
+    async def _emit_rest_of_answer(self, checkpoint: Checkpoint, out: Emitter[Chunk]) -> None:
+        """Go on with an answer that waited for persons, or with the verdicts on its calls."""
+        run, known, opened = self._run, self._task.settings, checkpoint.open_answer
+        ask = step_request(known, run.message_list, known)
+        attempt = AnsweredAttempt(run, f"{self.path}/model", ask, opened)
+        message = run.message_list.get(opened["id"])
+        if opened["accepted"]:
+            calls = _calls_to_run(calls_of(message), opened["reason"])
+            rules = self._rules(ask, calls)
+            tools = ToolStep(run, rules, self._progress, self._group, self.path, checkpoint)
+            held = () if opened["id"] in run.held_answers else attempt.call_chunks
+            await tools.judge(message, calls, held, out, checkpoint.judged_calls())
+            if tools.verdict is not None:
+                await out.emit_all(tools.verdict.chunks)
+                self._take_back(ask, attempt, tools.verdict)
+                return
+            await self._run_tools(ask, attempt, tools, message, opened["reason"], out)
+            return
+        (asked,) = checkpoint.asked()
+        try:
+            info = self._told_of(attempt, message)
+            outcome = await asked.resume(run, **info)
+            answered = await self._answered(ask, attempt, outcome, opened, info, out, asked.answers)
+            if answered is not None:
+                await self._accept(ask, attempt, *answered, out)
+        except BaseException:
+            run.withhold((opened["id"],))  # nobody gets an answer that is not accepted
+            raise
+
+    def _told_of(self, attempt: ModelAttempt, message: Message | None) -> dict[str, Value]:
+        """Return the details of an answer for the hooks that judge it."""
+        return {
+            "steps": self._progress.current(self._run.message_list),
+            "model": attempt.model,
+            "request": attempt.request,
+            "chunks": attempt.chunks,
+            "from_cache": attempt.from_cache,
+            "finish_reason": attempt.finish_reason,
+            "usage": attempt.usage,
+            "tool_calls": _open(calls_of(message)) or None,
+        }
+
+    async def _answered(
+        self,
+        ask: StepRequest,
+        attempt: ModelAttempt,
+        outcome: Outcome,
+        opened: Values,
+        info: dict[str, Value],
+        out: Emitter[Chunk],
+        answers: Values = EMPTY,
+    ) -> tuple[Outcome, Message | None, str] | None:
+        """Go on with the verdict on an answer about which a person was asked; see `_answer`.
+
+        Args:
+            ask: the request of the step.
+            attempt: the answer.
+            outcome: the outcome of the stage.
+            opened: the answer as it is stored; see `open_answer`.
+            info: the details for the stage that follows.
+            out: where the chunks go.
+            answers: the answers to earlier questions of the stage.
+        """
+        run = self._run
+        while True:
+            if outcome.suspended:
+                outcome = await self._settled(AskedStage(outcome, answers))
+                if outcome.suspended:
+                    self._progress.open_answer = opened
+                    return None
+            elif outcome.stage == "process_llm_response" and not outcome.blocked:
+                outcome, answers = await run.process_output_step(**info), EMPTY
+            else:
+                break
+        if outcome.blocked:
+            self._reject(ask, attempt, outcome)
+            if opened["sent"] and isinstance(attempt, AnsweredAttempt):
+                await out.emit(retract_chunk(opened["texts"], run.run_id))
+            await out.emit_all(outcome.chunks)
             return None
-        steps = self._progress.current(run.message_list)  # the input processors may have changed them
-        ask = step_request(prepared, self._task.settings)
-        info: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
-        asked = await run.process_llm_request(request=ask.request, steps=steps, **info)
-        if asked.blocked:
-            await out.emit_all(asked.chunks)
-            return None
-        if written := (*prepared.data, *asked.data):
-            data = await send_chunks(run, written)
-            self._early = data.accepted
-            await out.emit_all(data.chunks)
-            if data.blocked:
-                return None
-        sent = ask.request
-        if asked.message_list is not prepared.message_list:
-            sent = replace(sent, messages=asked.messages)
-        sent = self._with_calls_closed(sent)
-        if not self._task.allow_empty and all(message.role == "system" for message in sent.messages):
-            raise UsageError(
-                "there is no message to answer: none was given, or processors have removed all of them; "
-                "use allow_empty=True to call the model with its instructions only"
-            )
-        return ask, ModelAttempt(run, f"{self.path}/model", ask.model, sent, asked.answer), steps
+        message = run.message_list.get(opened["id"])
+        if message is not None and not message.parts:  # no provider accepts an empty message
+            run.message_list = run.message_list.remove(message.id)
+        for chunk in () if opened["sent"] else run.send_again(opened["id"], self._task.release):
+            if attempt.note(chunk):
+                await out.emit(chunk)
+        return outcome, run.message_list.get(opened["id"]), opened["reason"]
 
     def _with_calls_closed(self, request: ModelRequest) -> ModelRequest:
         """Return the request without calls that nobody answered; the conversation itself keeps them."""
@@ -347,6 +313,7 @@ class ModelStep:
             "chunks": attempt.chunks,
             "from_cache": attempt.from_cache,
         }
+        before = run.message_list
         stream = run.process_output_stream(attempt.source(), release=self._task.release, last=False, **info)
         try:
             async with stream:
@@ -366,12 +333,25 @@ class ModelStep:
             answer = run.message_list.completed(answer)
             judged = await self._judge(answer, attempt, info)
             verdict = judged.chunks
+        if judged is not None and judged.suspended:
+            opened = self._opened(attempt, judged, before, stream)
+            return await self._answered(ask, attempt, judged, opened, {**info, **judged.details}, out)
         if judged is None or judged.blocked:
             self._reject(ask, attempt, judged)
             await out.emit_all(verdict)
             return None
         reason = attempt.finish_reason if stream.judged is None else judged.details.get("finish_reason")
         return judged, run.message_list.get(answer.id), str(reason or "other")
+
+    def _opened(self, attempt: ModelAttempt, judged: Outcome, before: MessageList, stream: OutputStream) -> Values:
+        """Return an answer that waits for a person as it is stored; ``before``: the conversation before it."""
+        messages = self._run.message_list
+        id = next((one.id for one in reversed(messages.response) if one.id not in before), "")
+        if stream.judged is not None:
+            reason: str | None = judged.details.get("finish_reason")
+            return open_answer(attempt, messages.get(id), str(reason or "other"))
+        opened = open_answer(attempt, messages.get(id), attempt.finish_reason)
+        return FrozenDict({**opened, "sent": True, "texts": tuple(stream.sent_ids)})
 
     async def _judge(self, message: Message, attempt: ModelAttempt, info: Values) -> Outcome:
         """Run the stages after the stream on an answer whose chunks have left already."""
@@ -400,7 +380,7 @@ class ModelStep:
                 tool_calls=tuple(ToolPart("", str(name)) for name in names if name in ask.tools),
                 usage=attempt.usage,
                 tripwire=None if outcome is None else outcome.tripwire,
-                model=attempt.model.name,
+                model=attempt.model_name,
                 from_cache=attempt.from_cache,
             )
         )
@@ -414,7 +394,7 @@ class ModelStep:
             Exception: the error of the call, if it is not to be repeated.
         """
         run, model = self._run, attempt.model
-        step = StepResult(run.step_number, finish_reason="error", usage=attempt.usage, model=model.name)
+        step = StepResult(run.step_number, finish_reason="error", usage=attempt.usage, model=attempt.model_name)
         outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.current(run.message_list)))
         if outcome.blocked and not outcome.retry_granted:
             self._progress.steps.append(replace(step, finish_reason="other", tripwire=outcome.tripwire))
@@ -439,10 +419,15 @@ class ModelStep:
 
     # After an answer was accepted
 
-    def _rules(self, ask: StepRequest) -> CallRules:
-        """Return what decides whether the calls of an answer run."""
-        on_ask = partial(self._task.approvals.ask, thread_of(self._run))
-        return CallRules(ask.tools, ask.offered, self._task.approve, on_ask)
+    def _rules(self, ask: StepRequest, calls: Sequence[ToolPart] = ()) -> CallRules:
+        """Return what decides whether the calls of an answer run; ``calls``: those that may have begun before."""
+        task = self._task
+        on_ask = partial(task.approvals.ask, thread_of(self._run))
+        known: Mapping[str, tuple[Value, ToolError | None]] = EMPTY
+        if task.checkpoint is not None and calls:
+            known = task.checkpoint.interrupted(calls, ask.tools)
+        by_caller = task.results_are_messages
+        return CallRules(ask.tools, ask.offered, task.approve, on_ask, known=known, caller_runs=by_caller)
 
     async def _accept(
         self,
@@ -462,13 +447,14 @@ class ModelStep:
                 finish_reason=reason,
                 tool_calls=called,
                 usage=attempt.usage,
-                model=attempt.model.name,
+                model=attempt.model_name,
                 message_id="" if message is None else message.id,
                 metadata=attempt.metadata_of(message),
                 from_cache=attempt.from_cache,
             )
         )
-        tools = ToolStep(run, self._rules(ask), progress, self._group, self.path, self._task.checkpoint)
+        rules = self._rules(ask, called if isinstance(attempt, AnsweredAttempt) else ())
+        tools = ToolStep(run, rules, progress, self._group, self.path, self._task.checkpoint)
         try:
             data = await send_chunks(run, judged.data)
             keep_data(run, "" if message is None else message.id, data.accepted, before=(*progress.data, *self._early))
@@ -484,6 +470,26 @@ class ModelStep:
             await out.emit_all(data.chunks if data.blocked else verdict.chunks)
             self._take_back(ask, attempt, verdict)
             return
+        await self._run_tools(ask, attempt, tools, message, reason, out)
+
+    async def _run_tools(
+        self,
+        ask: StepRequest,
+        attempt: ModelAttempt,
+        tools: ToolStep,
+        message: Message | None,
+        reason: str,
+        out: Emitter[Chunk],
+    ) -> None:
+        """Run the calls of an accepted answer, and end the step; or let the request wait for persons."""
+        run, progress = self._run, self._progress
+        if tools.asked:
+            opened = open_answer(attempt, message, reason)
+            judged = FrozenDict(tools.judged)
+            progress.open_answer = FrozenDict({**opened, "accepted": True, "judged": judged})
+            progress.note_pending((), message)
+            progress.asked, progress.finish_reason = tools.asked, "other"
+            return
         await tools.emit_chunks(message, out)
         if tools.verdict is not None:
             self._take_back(ask, attempt, tools.verdict)
@@ -491,7 +497,10 @@ class ModelStep:
         progress.accepted += 1
         progress.finish_reason = reason
         progress.note_pending(tools.pending, message)
-        goes_on = not tools.pending and (bool(tools.answered) or (reason == "tool-calls" and attempt.called))
+        progress.asked, progress.inner = tools.asked, tools.inner
+        goes_on = not (tools.pending or tools.asked or tools.inner) and (
+            bool(tools.answered) or (reason == "tool-calls" and attempt.called)
+        )
         data = await send_chunks(run, [self._end(reason, goes_on=goes_on, attempt=attempt)])
         await out.emit_all(data.chunks)
         if data.blocked:

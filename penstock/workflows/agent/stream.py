@@ -409,6 +409,7 @@ class AgentStream(Generic[T]):
             await self._close_chunks()
             if self._result is None and self._loop is not None:
                 self._result = self._abandoned(self._loop)
+            if self._loop is not None and self._loop.claimed:  # it was cancelled, left or broke off
                 with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                     await self._loop.give_back()
             self._error = None  # leaving early is not a failure

@@ -13,23 +13,34 @@ import anyio
 
 from penstock.engine.streams.chunk_texts import approval_request
 from penstock.engine.values.chunks import Chunk
-from penstock.engine.values.errors import NestingError
+from penstock.engine.values.errors import NestingError, ReviewError
 from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.tools.context import ToolContext, ToolError
 from penstock.workflows.agent.client_chunks import judged_chunks, keep_data, send_chunks
+from penstock.workflows.agent.late_guards import settled
+from penstock.workflows.agent.nested import OUTER, InnerWaitsError, inner_agent
+from penstock.workflows.agent.planned_calls import PlannedCall
+from penstock.workflows.agent.questions import (
+    AskedStage,
+    StoredStage,
+    details_of,
+    judged_call,
+    value_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.tracing.span_log import LoggedSpan
-    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message, ToolPart
     from penstock.tools.tool import Tool
     from penstock.workflows.agent.emitter import Emitter
+    from penstock.workflows.agent.nested import OuterRequest
     from penstock.workflows.agent.options import Approve
     from penstock.workflows.agent.progress import RequestProgress
     from penstock.workflows.agent.results import StepResult
@@ -38,25 +49,6 @@ if TYPE_CHECKING:
 
 AGENT_DEPTH: ContextVar[int] = ContextVar("penstock.agent_depth", default=0)
 """How many agents' tools the current task runs within."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
-    """A call and what to do about it.
-
-    Attributes:
-        call: the call, as the model made it.
-        arguments: the arguments for the tool, after the guards.
-        tool: the tool to run; None if nothing is to run.
-        answer: the answer of a processor in place of the tool, if there is one.
-        problem: why the call does not run, or None.
-    """
-
-    call: ToolPart
-    arguments: Value
-    tool: Tool | None = None
-    answer: Value = None
-    problem: ToolError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +67,7 @@ class ToolRunner:
         group: the task group to run in; it must outlive the runner.
         context: makes the context of a call, given the call and a function that sends a chunk.
         span: tells observers of a call while it lasts.
+        outer: the request, for tools that are agents; None if it is not stored.
     """
 
     def __init__(
@@ -82,7 +75,9 @@ class ToolRunner:
         group: BackgroundTasks,
         context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext],
         span: Callable[[PlannedCall], AbstractContextManager[LoggedSpan | None]],
+        outer: OuterRequest | None = None,
     ) -> None:
+        self._outer = outer
         self._group = group
         self._context = context
         self._span = span
@@ -123,6 +118,7 @@ class ToolRunner:
     async def _run(self, plan: PlannedCall, tool: Tool) -> None:
         done = FinishedCall(plan, error=ToolError(tool.name, "failed", "it was cancelled"))
         AGENT_DEPTH.set(AGENT_DEPTH.get() + 1)  # of this task only
+        OUTER.set(self._outer)
         try:
             with self._span(plan) as span:
                 with nullcontext() if span is None or span.scope is None else span.scope():
@@ -165,6 +161,38 @@ def _batches(planned: Sequence[PlannedCall]) -> list[list[PlannedCall]]:
     return batches
 
 
+class JudgedCall(NamedTuple):
+    """The verdict of `process_tool_call` on a call that it has not blocked.
+
+    Attributes:
+        fields: what it left: ``arguments``, and an ``answer`` in place of the tool, or a ``question`` about it.
+        data: the data chunks that its steps wrote.
+    """
+
+    fields: Values
+    data: Sequence[Chunk] = ()
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person is to be asked about the call; see `Outcome.asks`."""
+        return "question" in self.fields and "answer" not in self.fields
+
+    @property
+    def answered(self) -> bool:
+        """Whether a step gave an answer in place of the tool."""
+        return "answer" in self.fields
+
+    @property
+    def answer(self) -> Value:
+        """That answer."""
+        return self.fields.get("answer")
+
+    @property
+    def arguments(self) -> Value:
+        """The arguments, as edited."""
+        return self.fields.get("arguments")
+
+
 class CallRules(NamedTuple):
     """What decides whether a call runs.
 
@@ -176,6 +204,7 @@ class CallRules(NamedTuple):
         asked: the ids of decided calls about which a person was asked. The approval of another one counts only if a
             step asks about it now: a client could approve what nobody asked about.
         known: results that the application gave, or why a call does not run, by the ids of calls.
+        caller_runs: whether the caller runs the tools, so that a person is also asked about one that is not known here.
     """
 
     tools: Mapping[str, Tool]
@@ -184,20 +213,23 @@ class CallRules(NamedTuple):
     on_ask: Callable[[ToolPart], object]
     asked: frozenset[str] = frozenset()
     known: Mapping[str, tuple[Value, ToolError | None]] = EMPTY
+    caller_runs: bool = False
 
 
-async def plan_call(call: ToolPart, judged: Outcome, rules: CallRules) -> PlannedCall | None:
+async def plan_call(call: ToolPart, judged: JudgedCall, rules: CallRules) -> PlannedCall | None:
     """Return what to do about a call, or None if the caller has to answer it.
 
     Args:
         call: the call, as the model made it.
-        judged: the outcome of `process_tool_call`.
+        judged: the verdict of `process_tool_call`.
         rules: the tools, and who approves calls.
     """
     asked = judged.asks
-    if (judged.answered and not asked) or call.call_id in rules.known:
-        answer, problem = (judged.answer, None) if judged.answered and not asked else rules.known[call.call_id]
+    if judged.answered or call.call_id in rules.known:
+        answer, problem = (judged.answer, None) if judged.answered else rules.known[call.call_id]
         return PlannedCall(call, judged.arguments, None, answer, problem)
+    if asked and rules.caller_runs:
+        return None
     tool = rules.tools.get(call.name)
     if tool is None or call.name not in rules.offered:
         known = f"there is no such tool; the tools are {', '.join(sorted(rules.offered)) or 'none'}"
@@ -245,6 +277,8 @@ class ToolStep:
         verdict: the outcome that stopped the step, or None.
         pending: the calls that the caller has to answer.
         answered: how many calls have a result.
+        asked: the stages about calls or results that wait for persons.
+        inner: the agents that wait for people, by the ids of the calls that run them.
     """
 
     def __init__(
@@ -259,7 +293,10 @@ class ToolStep:
         self.verdict: Outcome | None = None
         self.pending: tuple[ToolPart, ...] = ()
         self.answered = 0
-        self._judged: list[tuple[ToolPart, Outcome]] = []  # the calls, and what `process_tool_call` said
+        self.asked: tuple[AskedStage, ...] = ()
+        self.inner: Mapping[str, InnerWaitsError] = EMPTY
+        self._judged: list[tuple[ToolPart, JudgedCall]] = []  # the calls, and what `process_tool_call` said
+        self._taken_up: Sequence[PlannedCall] = ()
         self._run = run
         self._rules = rules
         self._number = run.step_number
@@ -269,40 +306,92 @@ class ToolStep:
         self._checkpoint = checkpoint
 
     async def judge(
-        self, answer: Message | None, calls: Sequence[ToolPart], held: Sequence[Chunk], out: Emitter[Chunk]
+        self,
+        answer: Message | None,
+        calls: Sequence[ToolPart],
+        held: Sequence[Chunk],
+        out: Emitter[Chunk],
+        earlier: Mapping[str, StoredStage | Values] = EMPTY,
     ) -> None:
         """Run `process_tool_call` on the calls of an answer, store them as it left them, and emit their chunks.
 
-        The chunks of a verdict are not emitted.
+        The chunks of a verdict are not emitted. If a step asks a person, no call runs: `asked` holds the questions.
 
         Args:
             answer: the answer.
             calls: its calls that are to be run.
             held: the chunks of its calls that wait for `process_tool_call`.
             out: where the chunks go.
+            earlier: by ids of calls, the verdicts of an earlier process, or the stages that waited for persons there.
         """
+        left: list[ToolPart] = []
         for call in calls:
-            outcome = await self._run.process_tool_call(
-                call.name, call.arguments, call_id=call.call_id, steps=self._steps()
-            )
+            known = earlier.get(call.call_id)
+            if known is not None and not isinstance(known, StoredStage):
+                self._judged.append((call, JudgedCall(known)))
+                left.append(replace(call, arguments=known["arguments"]))
+                continue
+            outcome = await self._judge_call(call, known)
             if outcome.blocked:
                 self.verdict = outcome
                 return
-            self._judged.append((call, outcome))
-        left = [replace(call, arguments=outcome.arguments) for call, outcome in self._judged]
+            answers = EMPTY if known is None else known.answers
+            left.append(replace(call, arguments=outcome.arguments))
+            if outcome.suspended:
+                self.asked = (*self.asked, AskedStage(outcome, answers, left[-1], outcome.overrides))
+            else:
+                self._judged.append((call, JudgedCall(outcome.overrides, outcome.data)))
         for call in left:
             self._store("" if answer is None else answer.id, call)
+        if self.asked and await self._still_asks(answer):
+            return
         await out.emit_all(judged_chunks(held, left, self._run.run_id))
 
-    async def emit_chunks(self, answer: Message | None, out: Emitter[Chunk]) -> None:
-        """Run the calls of an answer that were judged, add the results, and emit the chunks for the client."""
-        if answer is None or not self._judged:
+    def take_up(self, planned: Sequence[PlannedCall]) -> None:
+        """Set calls that were judged by a process that has ended, in place of `judge`."""
+        self._taken_up = planned
+
+    def _judge_call(self, call: ToolPart, asked: StoredStage | None) -> Awaitable[Outcome]:
+        if asked is not None:
+            return asked.resume(self._run, **details_of(call), steps=self._steps())
+        return self._run.process_tool_call(call.name, call.arguments, call_id=call.call_id, steps=self._steps())
+
+    @property
+    def judged(self) -> Mapping[str, Values]:
+        """The verdicts of `process_tool_call` on calls, by their ids."""
+        return {call.call_id: judged.fields for call, judged in self._judged}
+
+    async def _still_asks(self, answer: Message | None) -> bool:
+        """Return whether persons are still asked when the guards of the last stage have read the answer."""
+        id = "" if answer is None else answer.id
+        asked, self.verdict = await settled(self._run, self._progress, self.asked, id)
+        self.asked = tuple(one for one in asked if one.outcome.suspended)
+        passed = [one for one in asked if not one.outcome.suspended]
+        for one in passed if self.verdict is None else ():
+            if one.call is not None:
+                self._judged.append((one.call, JudgedCall(one.outcome.overrides)))
+        return bool(self.asked) or self.verdict is not None
+
+    async def emit_chunks(
+        self, answer: Message | None, out: Emitter[Chunk], results: Sequence[StoredStage] = ()
+    ) -> None:
+        """Run the calls of an answer that were judged, add the results, and emit the chunks for the client.
+
+        Results that a step asks a person about are in `asked`.
+
+        Args:
+            answer: the answer.
+            out: where the chunks go.
+            results: the results of further calls that waited for persons in an earlier process.
+        """
+        if answer is None or not (self._judged or self._taken_up or results):
             return
-        planned = await self._plan(answer)
+        planned = [*self._taken_up, *await self._plan(answer)]
         asked = [approval_request(call, self._run.run_id) for call in self.pending if call.approval == "requested"]
         data = [chunk for _, outcome in self._judged for chunk in outcome.data]
         await out.emit_all(await self._send(answer, [*data, *asked]))
         await self._run_calls(answer, planned if self.verdict is None else (), out)
+        await self._judge_results(answer, results, out)
 
     async def _plan(self, answer: Message) -> list[PlannedCall]:
         """Return the calls that run here, and note those that the caller answers, or has to approve."""
@@ -313,7 +402,7 @@ class ToolStep:
             if plan is not None:
                 planned.append(plan)
                 continue
-            asks = not self._rules.tools[call.name].is_external or outcome.asks
+            asks = outcome.asks or not self._rules.tools[call.name].is_external
             left = replace(call, arguments=outcome.arguments, approval="requested" if asks else None)
             if asks:
                 self._rules.on_ask(left)
@@ -326,21 +415,37 @@ class ToolStep:
         checkpoint, progress = self._checkpoint, self._progress
         if checkpoint is not None:
             progress.pending_in = answer.id
-            await checkpoint.begin(self._run, progress, [plan.call.call_id for plan in planned if plan.tool])
-        runner = ToolRunner(self._group, self._context, self._span)
+            self.verdict = await checkpoint.begin(self._run, progress, planned)
+            if self._stopped:
+                await self._emit_verdict(out)
+                return
+        outer = None if checkpoint is None else checkpoint.outer_request(self._run)
+        runner = ToolRunner(self._group, self._context, self._span, outer)
         async with aclosing(runner.events(planned)) as events:
             async for event in events:
                 if isinstance(event, FinishedCall):
-                    if event.error is not None and isinstance(event.error.__cause__, NestingError):
-                        raise event.error.__cause__  # the model would only call the tool again
+                    cause = None if event.error is None else event.error.__cause__
+                    if isinstance(cause, NestingError):
+                        raise cause  # the model would only call the tool again
+                    if isinstance(cause, ReviewError) and inner_agent(event.plan.tool) is not None:
+                        raise cause  # another process goes on with the agent
+                    if isinstance(cause, InnerWaitsError):
+                        self.inner = {**self.inner, event.plan.call.call_id: cause}
+                        continue
                     chunks = await self._finish(answer, event)
                 else:
                     chunks = await self._send(answer, [event])
+                objects = None
                 if checkpoint is not None and self.verdict is None and isinstance(event, FinishedCall):
-                    await checkpoint.save(self._run, progress, "tools")
-                await out.emit_all(chunks)
-                if self.verdict is not None:
+                    objects = await checkpoint.save(self._run, progress, "tools")
+                await out.emit_all(chunks if objects is None else objects.chunks)
+                self.verdict = objects if self.verdict is None else self.verdict
+                if self._stopped:
                     return
+
+    async def _emit_verdict(self, out: Emitter[Chunk]) -> None:
+        if self.verdict is not None:
+            await out.emit_all(self.verdict.chunks)
 
     async def _finish(self, answer: Message, done: FinishedCall) -> Sequence[Chunk]:
         """Check a result and add it to the conversation; return the chunks for the client."""
@@ -350,18 +455,51 @@ class ToolStep:
         outcome = await self._run.process_tool_result(
             call.name, value, arguments=arguments, call_id=call.call_id, is_error=failed, steps=self._steps()
         )
+        ended = replace(call, arguments=arguments, state="error" if failed else "result")
+        return await self._add_result(answer, ended, outcome)
+
+    async def _judge_results(self, answer: Message, results: Sequence[StoredStage], out: Emitter[Chunk]) -> None:
+        """Add the results that waited for persons; note those that still do."""
+        for one in results:
+            if not self._stopped and one.call is not None:
+                outcome = await one.resume(self._run, **details_of(one.call), steps=self._steps())
+                await out.emit_all(await self._add_result(answer, one.call, outcome, one.answers))
+        if not self.asked or self.verdict is not None:
+            return
+        asked, self.verdict = await settled(self._run, self._progress, self.asked, answer.id)
+        if self._stopped:
+            await self._emit_verdict(out)
+            return
+        self.asked = ()
+        for each in asked:
+            if each.call is not None and not self._stopped:
+                await out.emit_all(await self._add_result(answer, each.call, each.outcome, each.answers))
+
+    @property
+    def _stopped(self) -> bool:
+        return self.verdict is not None
+
+    async def _add_result(
+        self, answer: Message, ended: ToolPart, outcome: Outcome, answers: Values = EMPTY
+    ) -> Sequence[Chunk]:
+        """Add a judged result to the conversation; return the chunks for the client.
+
+        Args:
+            answer: the answer with the call.
+            ended: the call with its result.
+            outcome: the outcome of `process_tool_result`.
+            answers: the answers to its earlier questions.
+        """
         if outcome.blocked:
             self.verdict = outcome
             return outcome.chunks
+        ended = judged_call(ended, outcome)
+        if outcome.suspended:
+            self.asked = (*self.asked, AskedStage(outcome, answers, ended, value_of(ended)))
+            return ()
         self.answered += 1
-        result = outcome.result
-        if failed:
-            error = result if isinstance(result, str) else str(result)
-            ended = replace(call, arguments=arguments, state="error", error=error)
-            ending = {"error": error}
-        else:
-            ended = replace(call, arguments=arguments, state="result", result=result)
-            ending = {"result": result}
+        call, failed = ended, ended.state == "error"
+        ending = {"error": ended.error} if failed else {"result": ended.result}
         payload = freeze({"call_id": call.call_id, "name": call.name, **ending})
         kind = "tool-error" if failed else "tool-result"
         chunk = Chunk(kind, id=call.call_id, payload=payload, run_id=self._run.run_id)

@@ -5,6 +5,7 @@ stages around each model call and each tool call, and keeps the framework's mess
 """
 
 from penstock.workflows.hosting.answers import raised_as
+from penstock.workflows.hosting.asking import HostCall
 from penstock.workflows.hosting.host import Host, HostOptions, HostSupport
 from penstock.workflows.hosting.matching import as_asked
 from penstock.workflows.hosting.originals import Original, Originals
@@ -15,6 +16,7 @@ __all__ = [
     "PLAIN_SETTINGS",
     "CheckedCall",
     "Host",
+    "HostCall",
     "HostOptions",
     "HostRequest",
     "HostSupport",

@@ -32,9 +32,9 @@ def as_text(value: Value) -> str:
 
 
 def refuse_answered(answer: Message | None, tools: Container[str], cure: str) -> None:
-    """Refuse an answer in a tool's place where the caller runs the tools, since it would run this one, too.
+    """Refuse an answer in a tool's place, or a question about a call, where the caller runs the tools.
 
-    Calls of unknown tools are left to the caller.
+    It would run this one, too. Calls of unknown tools are left to the caller.
 
     Args:
         answer: the answer of the model.
@@ -42,9 +42,11 @@ def refuse_answered(answer: Message | None, tools: Container[str], cure: str) ->
         cure: the end of the error: why the tool cannot be kept from running, and the function to use instead.
 
     Raises:
-        UsageError: a processor has answered in the place of a tool.
+        UsageError: a processor has answered in the place of a tool, or asks a person about a call.
     """
     for part in answer.parts if answer is not None else ():
+        if isinstance(part, ToolPart) and part.approval == "requested":
+            raise UsageError(f"a processor asks a person about a call of the tool {part.name!r}, and {cure}")
         if isinstance(part, ToolPart) and (part.state == "result" or (part.state == "error" and part.name in tools)):
             raise UsageError(f"a processor answered in the place of the tool {part.name!r}, and {cure}")
 

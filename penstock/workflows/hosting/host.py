@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
 from penstock.engine.graph.plan import plan_steps
@@ -16,6 +17,7 @@ from penstock.engine.run.run import Run
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.workflow import Workflow
 from penstock.models.open_calls import OpenCalls
+from penstock.workflows.agent.approvals import ApprovalLog
 from penstock.workflows.agent.options import PROCESSOR_RETRIES, check_names
 from penstock.workflows.agent.processor_lists import ProcessorLists
 from penstock.workflows.hosting.request import HostRequest
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
     from penstock.engine.graph.plan_cache import Plans
     from penstock.engine.values.facts import Facts
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.protocols import Observer
+    from penstock.engine.values.protocols import Observer, RunStore
     from penstock.engine.workflow import Item
+    from penstock.workflows.hosting.reviews import HostReviews
+    from penstock.workflows.review.reviews import Reviews
 
 History = Literal["input", "memory"]
 
@@ -53,6 +57,8 @@ class HostOptions(TypedDict, total=False):
       as for `Agent`.
     - ``records`` (bool; default False): whether to record each step.
     - ``observers`` (list; default: none): objects with ``on_record`` and ``on_event``, as for `Agent`.
+    - ``reviews`` (a `RunStore`, or `Reviews`; default: none): where calls are stored that wait for a person, as for
+      `Agent`. Only where the framework can wait for people.
     """
 
     input_processors: Sequence[Item]
@@ -67,6 +73,7 @@ class HostOptions(TypedDict, total=False):
     open_calls: OpenCalls
     records: bool
     observers: Sequence[Observer]
+    reviews: Reviews | RunStore | None
 
 
 HOST_OPTIONS = frozenset(HostOptions.__annotations__)
@@ -86,6 +93,7 @@ class HostSupport:
             refused only if none of its stages can run, since most guards also have stages that a part lacks.
         logs_partial: whether the log names the stages that never run of processors that have others that run. Not where
             nobody would expect them, as in a proxy for tools.
+        waits: whether the framework can wait for people.
     """
 
     adapter: str
@@ -94,6 +102,7 @@ class HostSupport:
     trusted_instructions: bool = True
     instead: str | None = None
     logs_partial: bool = True
+    waits: bool = False
 
 
 class Host:
@@ -106,8 +115,9 @@ class Host:
 
     Raises:
         OptionError: an option is not allowed, or there is no processor.
-        UsageError: an option does not exist; or, unless ``strict=False``, processors have stages that the framework
-            does not offer, and would never run there. The error lists all of them.
+        UsageError: an option does not exist, or the framework cannot wait for people, and there are ``reviews``; or,
+            unless ``strict=False``, processors have stages that the framework does not offer, and would never run
+            there. The error lists all of them.
         WorkflowError: the processors cannot run together; the error lists all problems.
     """
 
@@ -130,7 +140,9 @@ class Host:
         wanted = self.plans.wants_retries
         self._error_retries = options.get("max_error_retries", max(MAX_ERROR_RETRIES, wanted))
         self._records = options.get("records", False)
+        self._approvals = ApprovalLog()
         self._observers = tuple(options.get("observers", ()))
+        self.reviews = self._stored_calls(options.get("reviews"))
         readers = [step.processor for step in plan_steps(self.plans.stage("process_input"))]
         scopes = [getattr(processor, "scope", None) for processor in readers]
         self._reads_instructions = any(getattr(one, "system", None) == "all" for one in (*readers, *scopes))
@@ -176,11 +188,48 @@ class Host:
             trusts_instructions=self.support.trusted_instructions,
             reads_instructions=self._reads_instructions,
             open_calls=self.open_calls,
+            approvals=self._approvals,
+            reviews=self.reviews,
         )
 
     def serves(self, stage: str) -> bool:
         """Return whether any processor has that stage."""
         return self.plans.stage(stage) is not None
+
+    @property
+    def asks(self) -> bool:
+        """Whether a step may ask a person about calls of tools."""
+        return self.plans.asks
+
+    @property
+    def policy(self) -> str:
+        """The fingerprint of the processors with their options, as they are now: 64 hexadecimal digits."""
+        from penstock.pictures import render  # loaded where a call is asked about
+
+        return sha256(render(self.name, self.plans, "json", None, "full").encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def stored_reviews(self) -> HostReviews:
+        """The calls that wait for a person, in a store.
+
+        Raises:
+            UsageError: there is no store.
+        """
+        if self.reviews is None:
+            raise UsageError(f"{self.support.adapter} stores no calls; make it with reviews=SQLiteStorage(path)")
+        return self.reviews
+
+    def _stored_calls(self, given: Reviews | RunStore | None) -> HostReviews | None:
+        if given is None:
+            return None
+        adapter = self.support.adapter
+        if not self.support.waits:
+            raise UsageError(f"{adapter} cannot wait for people, so there is nothing to store; leave reviews= out")
+        from penstock.workflows.hosting.reviews import HostReviews  # loaded where calls are stored
+        from penstock.workflows.review.reviews import as_reviews
+
+        made = as_reviews(given, adapter)
+        return None if made is None else HostReviews(made, self.name, adapter, lambda: self.policy)
 
     def _check_support(self, *, strict: bool) -> None:
         support, users = self.support, _users(self.plans)

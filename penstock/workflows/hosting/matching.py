@@ -48,6 +48,24 @@ def as_asked(answer: Message) -> Message:
     return answer.with_parts(parts)
 
 
+def late_results(messages: Sequence[Message]) -> list[ToolPart]:
+    """Return the calls of the last answer that have results behind it, with their arguments."""
+    last = next((index for index in reversed(range(len(messages))) if _calls_tools(messages[index])), None)
+    if last is None:
+        return []
+    asked = {part.call_id: part for part in _calls(messages[last])}
+    behind = [part.call_id for message in messages[last + 1 :] for part in _calls(message) if is_finished(part)]
+    return [asked[id] for id in behind if id in asked]
+
+
+def _calls_tools(message: Message) -> bool:
+    return message.role == "assistant" and not brings_results(message) and bool(_calls(message))
+
+
+def _calls(message: Message) -> list[ToolPart]:
+    return [part for part in message.parts if isinstance(part, ToolPart)]
+
+
 class KnownMessages:
     """The messages of a framework that a run holds, by their content. Lives as long as the request."""
 

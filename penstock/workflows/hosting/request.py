@@ -18,7 +18,7 @@ from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.call_ids import OF_CALLS
 from penstock.engine.values.chunks import tripwire_chunk
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import EMPTY, is_mapping
+from penstock.engine.values.frozen import EMPTY, freeze, is_mapping, thaw
 from penstock.engine.values.message_list import Entry, MessageList
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import ToolSpec
@@ -31,11 +31,12 @@ from penstock.workflows.agent.progress import RequestProgress
 from penstock.workflows.agent.request import RequestTask
 from penstock.workflows.agent.results import calls_of
 from penstock.workflows.agent.step import ModelStep
-from penstock.workflows.hosting.matching import KnownMessages, as_asked, brings_results, is_finished
+from penstock.workflows.hosting.asking import CHANGED, NOT_APPROVED, USED, HostCall
+from penstock.workflows.hosting.matching import KnownMessages, as_asked, brings_results, is_finished, late_results
 from penstock.workflows.hosting.tasks import HeldOpen, OutsideCall, read_in_task
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.held_answers import Release
@@ -46,12 +47,17 @@ if TYPE_CHECKING:
     from penstock.engine.values.protocols import Model
     from penstock.engine.values.tripwire import Tripwire
     from penstock.models.open_calls import OpenCalls
+    from penstock.workflows.agent.approvals import ApprovalLog
+    from penstock.workflows.hosting.reviews import HostReviews
 
 PLAIN_SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "seed", "presence_penalty", "frequency_penalty"})
 """The settings that have the same names in `ModelCall` and in most frameworks; adapters pass on others as they are."""
 
 INSTRUCTIONS_TAG = "host"
 """The tag of the system messages that the framework sends."""
+
+_STANDING = ("_begun", "_seen_whole", "_steps_before", "_accepted", "_judged")
+"""The attributes of a request that are recorded as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +95,17 @@ class CheckedCall:
 
     Attributes:
         arguments: the arguments for the tool.
-        answered: whether a processor answered in the tool's place, so that the tool must not run.
-        answer: that answer.
+        answered: whether the tool must not run: a processor answered in its place, or a person has to approve the call.
+        answer: that answer; for a call that wants approval, the result where nobody can be asked.
         is_error: whether the answer is the text of an error.
+        asks: whether a person has to approve the call before it runs.
     """
 
     arguments: Value
     answered: bool = False
     answer: Value = None
     is_error: bool = False
+    asks: bool = False
 
 
 class HostRequest:
@@ -106,6 +114,7 @@ class HostRequest:
     Attributes:
         run: the run of the request.
         answer: the last accepted answer, as the guards left it; None before the first one, and if guards removed it.
+        thread: the id of the framework's conversation, where ids of calls are those of one conversation only.
     """
 
     def __init__(
@@ -117,9 +126,12 @@ class HostRequest:
         trusts_instructions: bool,
         reads_instructions: bool,
         open_calls: OpenCalls,
+        approvals: ApprovalLog,
+        reviews: HostReviews | None = None,
     ) -> None:
         self.run = run
         self.answer: Message | None = None
+        self.thread: str | None = None
         self._release: Release = release
         self._remembers = remembers
         self._trusts_instructions = trusts_instructions
@@ -135,6 +147,10 @@ class HostRequest:
         self._closed = False
         self._steps_before = 0  # how many attempts there were before the last model call
         self._accepted = False  # whether the last model call ended in an accepted answer
+        self._approvals = approvals
+        self._reviews = reviews
+        self._approved: list[HostCall] = []  # the calls whose approval this request has used
+        self._recalled: Sequence[str] = ()  # the ids of messages that are here for the guards of tools only
         self._judged: str | None = None  # the id of the last answer that the last stage has judged
 
     @property
@@ -174,7 +190,7 @@ class HostRequest:
 
     # Messages
 
-    async def begin(self, messages: Sequence[Message], *, whole: bool = True) -> bool:
+    async def begin(self, messages: Sequence[Message], *, whole: bool = True, earlier: Sequence[Message] = ()) -> bool:
         """Check the messages that a request starts from, or those that came since; return whether it may go on.
 
         `answers` does this itself. Call it where the framework lets input be changed or refused before the model call.
@@ -183,8 +199,10 @@ class HostRequest:
             messages: the conversation as the framework has it, system messages included.
             whole: whether that is the whole conversation. If not, the framework adds earlier messages later; with
                 ``history="memory"`` these count as checked.
+            earlier: the messages that the framework adds later, if they are known: numbers of tokens in them are not
+                used again. They are checked when the framework gives them.
         """
-        return await self._take(messages, whole=whole) is None
+        return await self._take(messages, whole=whole, earlier=earlier) is None
 
     def current(self, messages: Sequence[Message]) -> Sequence[Message | None]:
         """Return each of the framework's messages as the guards left it; None for one that they removed.
@@ -255,6 +273,7 @@ class HostRequest:
 
     async def _answers(self, call: ModelCall) -> AsyncGenerator[Chunk]:
         run, progress = self.run, self._progress
+        await self._settle(call.messages)
         blocked = await self._take(call.messages)
         if blocked is not None:
             for chunk in blocked.chunks:
@@ -294,7 +313,7 @@ class HostRequest:
                         if call.live and chunk.type == "retract" and run.tripwire is None:
                             yield self._stopped(step)
                             return
-                        if chunk.type not in OF_CALLS:
+                        if chunk.type not in OF_CALLS and chunk.type != "tool-approval-request":
                             yield chunk
                 if span is not None:
                     span.note(finish_reason=progress.last_reason)
@@ -314,13 +333,18 @@ class HostRequest:
         self.run.stop(verdict)
         return tripwire_chunk(verdict, self.run.run_id)
 
+    @property
+    def has_unjudged(self) -> bool:
+        """Whether `end` has to judge the last answer."""
+        return self.run.tripwire is None and bool(self._progress.steps) and self._judged != self._progress.last_answer
+
     async def end(self) -> bool:
         """Judge the last answer as the result of the request, unless that was done; return whether it may leave.
 
         `answers` does this for an answer without tool calls. Call it where the framework ends a request otherwise, for
         example because a tool call is the answer.
         """
-        if self.run.tripwire is None and self._progress.steps and self._judged != self._progress.last_answer:
+        if self.has_unjudged:
             async for _ in self._end():
                 pass
         return self.run.tripwire is None
@@ -364,12 +388,17 @@ class HostRequest:
     async def tool_call(self, name: str, arguments: Value, call_id: str) -> CheckedCall:
         """Check a call to a tool before the tool runs. A call of an answer was checked with it, and is not again.
 
+        If a step asks a person about the call, `CheckedCall.asks` says so, and the call counts as answered: a framework
+        that can ask nobody does not run it.
+
         Raises:
             BlockedError: a verdict ended the request.
         """
         self.check()
         await self.open()
-        known = self._call(call_id)
+        known = self.call(call_id)
+        if known is not None and known.approval == "requested":
+            return CheckedCall(arguments, answered=True, answer=NOT_APPROVED, asks=True)
         if known is not None:
             is_error = known.state == "error"
             said = known.error if is_error else known.result
@@ -377,8 +406,104 @@ class HostRequest:
         outcome = await self.run.process_tool_call(name, arguments, call_id=call_id, steps=self._steps())
         self.check()
         if outcome.answered:
-            return CheckedCall(outcome.arguments, answered=True, answer=outcome.answer)
+            return CheckedCall(outcome.arguments, answered=True, answer=outcome.answer, asks=outcome.asks)
         return CheckedCall(outcome.arguments)
+
+    @property
+    def asked(self) -> tuple[ToolPart, ...]:
+        """The calls of the last answer that a step asks a person about."""
+        return tuple([call for call in calls_of(self.answer) if call.approval == "requested"])
+
+    def has_made(self, call_id: str) -> bool:
+        """Return whether an answer of this request has made a call."""
+        return self.call(call_id) is not None
+
+    async def ask(self, call: HostCall) -> None:
+        """Note that the framework asks a person about a call, so that one approval of it counts.
+
+        With ``reviews``, the call is stored, and the approval counts once over all processes.
+
+        Raises:
+            ReviewError: other processes keep asking about it.
+            StorageError: the store failed.
+        """
+        if self._reviews is None:
+            self._approvals.ask(call.thread, _as_part(call))
+        else:
+            await self._reviews.ask(call, self.run, self.answer)
+
+    async def give_back(self, call: HostCall) -> None:
+        """Let an approval count again that this request has used, since the framework repeats the tool.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        if call not in self._approved:
+            return
+        self._approved.remove(call)
+        if self._reviews is None:
+            self._approvals.ask(call.thread, _as_part(call))
+        else:
+            await self._reviews.give_back(call)
+
+    async def _settle(self, messages: Sequence[Message]) -> None:
+        """Store which calls wait no more, since the framework has put something else in the place of their results."""
+        if self._reviews is None or self.run.message_list.response:
+            return
+        for call in late_results(messages):
+            await self._reviews.settle(HostCall(call.name, thaw(call.arguments), call.call_id, self.thread))
+
+    async def approved_call(
+        self, call: HostCall, arguments: Value, *, approved: Value = None, conversation: Sequence[Message] = ()
+    ) -> CheckedCall:
+        """Check a call that a person has approved before its tool runs: guards judge it again.
+
+        The approval counts once, for the arguments that were shown, and again where this request repeats the tool. If
+        it does not count, or the guards change the arguments, the call counts as answered, and `CheckedCall.asks` is
+        set.
+
+        Args:
+            call: the call, with the arguments that the person saw.
+            arguments: the arguments for the tool; others than those shown are edited ones.
+            approved: those that were approved, if the framework has added to them since, such as defaults.
+            conversation: the messages as the framework has them. Guards of the call see them, if no earlier call of
+                this request has brought them. They are not judged here.
+
+        Raises:
+            BlockedError: a verdict ended the request.
+            StorageError: the store failed.
+        """
+        self.check()
+        await self.open()
+        self._recall(conversation)
+        outcome = await self.run.process_tool_call(call.name, arguments, call_id=call.call_id, steps=self._steps())
+        self.check()
+        if outcome.answered and not outcome.asks:
+            return CheckedCall(outcome.arguments, answered=True, answer=outcome.answer)
+        if outcome.asks and outcome.arguments != freeze(arguments):
+            return CheckedCall(outcome.arguments, answered=True, answer=CHANGED, asks=True)
+        ran = arguments if approved is None else approved
+        refused = None if call in self._approved else await self._use(call, ran, asks=outcome.asks)
+        if refused is not None:
+            return CheckedCall(outcome.arguments, answered=True, answer=refused, asks=True)
+        self._approved.append(call)
+        return CheckedCall(outcome.arguments)
+
+    async def _use(self, call: HostCall, arguments: Value, *, asks: bool) -> str | None:
+        """Use an approval; return why it does not count, or None."""
+        if self._reviews is not None:
+            return await self._reviews.use(call, arguments, self.run, asks=asks)
+        counts = not asks or self._approvals.use(call.thread, _as_part(call), asked=True)
+        return None if counts else USED
+
+    def _recall(self, conversation: Sequence[Message]) -> None:
+        """Hold a conversation that an earlier request has judged, until the model is called."""
+        if self._begun or self._recalled or self.run.message_list.entries:
+            return
+        messages = self.run.message_list
+        made = [messages.completed(_without_id(message)) for message in conversation if message.role != "system"]
+        self.run.message_list = messages.with_entries([Entry(message, "memory", None) for message in made])
+        self._recalled = [message.id for message in made]
 
     async def tool_result(
         self,
@@ -405,7 +530,7 @@ class HostRequest:
         """
         self.check()
         await self.open()
-        call = self._call(call_id) or ToolPart(call_id, name, EMPTY if arguments is None else arguments)
+        call = self.call(call_id) or ToolPart(call_id, name, EMPTY if arguments is None else arguments)
         left = await self._checked_result(call, result, is_error=is_error, notes=notes)
         self.check()
         return left
@@ -448,7 +573,8 @@ class HostRequest:
         """Return the tool calls of the answers of this request."""
         return [call for message in self.run.message_list.response for call in calls_of(message)]
 
-    def _call(self, call_id: str) -> ToolPart | None:
+    def call(self, call_id: str) -> ToolPart | None:
+        """Return a tool call of the answers of this request, as the guards left it; None if there is none."""
         return next((call for call in self._calls() if call.call_id == call_id), None)
 
     def _steps(self) -> tuple[object, ...]:
@@ -456,16 +582,21 @@ class HostRequest:
 
     # Bringing the messages together
 
-    async def _take(self, messages: Sequence[Message], *, whole: bool = True) -> Outcome | None:
+    async def _take(
+        self, messages: Sequence[Message], *, whole: bool = True, earlier: Sequence[Message] = ()
+    ) -> Outcome | None:
         """Take over the framework's conversation; return the outcome of the stage that blocked, or None."""
         await self.open()
         run = self.run
         if run.tripwire is not None:
             return await run.process_input()
+        if self._recalled:
+            held = run.message_list
+            run.message_list = held.remove(*[id for id in self._recalled if id in held])  # processors may have done it
+            self._recalled = ()
+        self._recall(earlier)
         said = [message for message in messages if message.role != "system"]
-        instructions = [message for message in messages if message.role == "system"]
-        if self._trusts_instructions:
-            instructions = [replace(one, from_client=False) if one.from_client else one for one in instructions]
+        instructions = self._as_trusted([message for message in messages if message.role == "system"])
         ids = self._known.match(said)
         made, fresh = self._merged(said, ids)
         self._seen_whole = self._seen_whole or whole
@@ -483,10 +614,16 @@ class HostRequest:
             outcome = await run.process_input()
             blocked = outcome if outcome.blocked else None
         for id in fresh:
-            held = run.message_list.get(id)
-            if held is not None:
-                self._known.add(held, id)
+            taken = run.message_list.get(id)
+            if taken is not None:
+                self._known.add(taken, id)
         return blocked
+
+    def _as_trusted(self, instructions: Sequence[Message]) -> Sequence[Message]:
+        """Return system messages as the application's own, if the framework's are."""
+        if not self._trusts_instructions:
+            return instructions
+        return [replace(one, from_client=False) if one.from_client else one for one in instructions]
 
     def _holds(self, instructions: Sequence[Message]) -> bool:
         """Return whether the run holds these system messages, as the framework sent them or as guards left them."""
@@ -506,7 +643,7 @@ class HostRequest:
         own_results = {call.call_id for call in self._calls()}
         entries = [entry for entry in messages.entries if entry.message.id in kept or entry.message.id not in known]
         fresh: list[str] = []
-        place = 0
+        place = len(self._recalled)
         last_turn = _last_turn(said)
         for index, (message, id) in enumerate(zip(said, ids, strict=True)):
             if id is not None:
@@ -536,6 +673,52 @@ class HostRequest:
                 if self.run.tripwire is not None:
                     return await self.run.process_input()
         return None
+
+    # Going on in another process
+
+    def standing(self) -> dict[str, dict[str, Value]]:
+        """Return how far the request has come, as JSON values by section and name; see `RequestChanges`."""
+        from penstock.workflows.hosting.recorded import dump_progress  # loaded where an engine records requests
+
+        own = {name: getattr(self, name) for name in _STANDING}
+        ids = list(self._instruction_ids)
+        return {
+            **dump_progress(self.run, self._progress),
+            "known": dict.fromkeys(sorted(self._known.ids()), True),
+            "request": {**own, "instruction_ids": ids, "answered": self.answer is not None},
+        }
+
+    def restore(self, standing: Mapping[str, Values]) -> None:
+        """Let the request stand where another process has left it; see `standing`."""
+        from penstock.workflows.hosting.recorded import restore_progress
+
+        run = self.run
+        self._progress = RequestProgress()
+        restore_progress(run, self._progress, standing)
+        own = standing["request"]
+        for name in _STANDING:
+            setattr(self, name, own[name])
+        self._instruction_ids = own["instruction_ids"]
+        for id in standing["known"]:
+            held = run.message_list.get(id)
+            if held is not None:
+                self._known.add(held, id)
+                self._known.add(as_asked(held), id)
+        self.answer = run.message_list.get(self._progress.last_answer) if own["answered"] else None
+
+    def ids_of(self, messages: Sequence[Message]) -> list[str | None]:
+        """Return the ids under which the request holds messages of the framework, None for those that it does not."""
+        return list(self._known.match([message for message in messages if message.role != "system"]))
+
+    def note_ids(self, messages: Sequence[Message], ids: Mapping[int, str]) -> None:
+        """Note under which ids the request holds messages of the framework, by their places; see `ids_of`."""
+        said = [message for message in messages if message.role != "system"]
+        instructions = [message for message in messages if message.role == "system"]
+        if instructions:
+            self._instructions = self._as_trusted(instructions)
+        for place, id in ids.items():
+            if place < len(said):
+                self._known.add(said[place], id)
 
     # The life of a request
 
@@ -572,6 +755,10 @@ class HostRequest:
             self.run.abandon()
         if self._opened is not None:
             await self._opened.__aexit__(None, None, None)
+
+
+def _as_part(call: HostCall) -> ToolPart:
+    return ToolPart(call.call_id, call.name, freeze(call.arguments))
 
 
 def _without_id(message: Message) -> Message:

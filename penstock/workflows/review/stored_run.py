@@ -36,54 +36,73 @@ if TYPE_CHECKING:
 def redactor_of(run: Run) -> Callable[[Value], Value]:
     """Return a function that puts the tokens of a run's vault in place of their values, in all texts of JSON values."""
     change = vault_redactor(run.facts.get(VAULT))
-    return _unchanged if change is None else lambda value: _mapped(value, change)
+    return _unchanged if change is None else lambda value: mapped(value, change)
 
 
 def _unchanged(value: Value) -> Value:
     return value
 
 
-def _mapped(value: Value, change: Callable[[str], str]) -> Value:
+def mapped(value: Value, change: Callable[[str], str]) -> Value:
+    """Return a JSON value with all of its texts changed."""
     if isinstance(value, str):
         return change(value)
     if is_mapping(value):
-        return {name: _mapped(inner, change) for name, inner in value.items()}
-    return [_mapped(inner, change) for inner in value] if is_items(value) else value
+        return {name: mapped(inner, change) for name, inner in value.items()}
+    return [mapped(inner, change) for inner in value] if is_items(value) else value
 
 
 def dump_run(run: Run) -> Values:
     """Return a run between two stages as JSON values."""
     standing = dict(run.standing())
-    entries = [
-        {"message": dump_message(entry.message), "source": entry.source, "tag": entry.tag}
-        for entry in run.message_list.entries
-    ]
     body = {
         **standing,
         "system": [dump_message(message) for message in standing["system"]],
-        "messages": entries,
+        "messages": dump_entries(run.message_list),
         "facts": _json_values((key.name, fact) for key, fact in run.facts.items()),
         "states": _dump_states(run),
     }
     return cast("Values", freeze(redactor_of(run)(body)))
 
 
-def restore_run(run: Run, body: Values, begin: MessageList, *, last_answer: str = "", vault: Value = None) -> None:
+def restore_run(
+    run: Run,
+    body: Values,
+    begin: MessageList,
+    *,
+    last_answer: str = "",
+    answering: bool = False,
+    vault: Value = None,
+) -> None:
     """Let a new run stand where the dumped one stood; see `Run.restore`.
 
     Args:
         run: the run.
         body: what `dump_run` gave.
         begin: a list that makes the ids and times of new messages.
-        last_answer: the id of the last accepted answer; empty if there is none.
+        last_answer: the id of the last answer; empty if there is none.
+        answering: whether that answer is not accepted yet; see `Run.restore`.
         vault: the values that tokens stand for; None if this process does not know them.
     """
-    entries = [Entry(load_message(entry["message"]), entry["source"], entry["tag"]) for entry in body["messages"]]
     known: dict[AnyKey, Value] = {Key(name): fact for name, fact in body["facts"].items()}
     facts: Facts = FrozenDict(known if vault is None else {**known, VAULT: vault})
     standing = FrozenDict({**body, "system": tuple(map(load_message, body["system"]))})
-    run.restore(
-        begin.with_entries(entries), facts, standing, _load_states(run.plans, body["states"]), last_answer=last_answer
+    states = _load_states(run.plans, body["states"])
+    listed = load_entries(body["messages"], begin)
+    run.restore(listed, facts, standing, states, last_answer=last_answer, answering=answering)
+
+
+def dump_entries(messages: MessageList) -> list[dict[str, Value]]:
+    """Return the messages of a list with their sources and tags as JSON values."""
+    return [
+        {"message": dump_message(entry.message), "source": entry.source, "tag": entry.tag} for entry in messages.entries
+    ]
+
+
+def load_entries(stored: Iterable[Values], begin: MessageList) -> MessageList:
+    """Return the list that `dump_entries` wrote; ``begin``: a list that makes the ids and times of new messages."""
+    return begin.with_entries(
+        [Entry(load_message(entry["message"]), entry["source"], entry["tag"]) for entry in stored]
     )
 
 

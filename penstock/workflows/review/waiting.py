@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 VERSION = 1
 """The version of the stored body that this Penstock writes."""
 
-Kind = Literal["approval", "result", "question"]
-"""What is waited for: approval of a call, its result from whoever runs the tool, or the answer to a step's question."""
+HAS_RULE = "has_rule"
+"""The field of a stored body that says that its application has a rule about who may decide."""
+
+Kind = Literal["approval", "result", "question", "run"]
+"""What is waited for: approval of a call, its result from whoever runs the tool, the answer to a step's question, or
+the decisions about the run of an agent that the call runs."""
 
 Verdict = Literal["approve", "reject", "answer"]
 
@@ -61,11 +65,13 @@ class WaitingCall:
         call_id: the id of the call, or of the question.
         tool: the name of the tool, or of the processor that asks.
         arguments: its arguments, as the guards left them; of a question, the values to show.
-        kind: ``approval``, ``result`` (the application runs the tool itself) or ``question``.
+        kind: ``approval``, ``result`` (the application runs the tool itself), ``question``, or ``run`` (the tool is an
+            agent, whose run waits; decide about that one).
         digest: a hash of the tool's definition, the arguments and the policy; see `CallDecision.digest`.
         decision: the decision, or None.
         reason: why a step asks; empty for a call.
         schema: the JSON Schema of the answer; None: any JSON value, or a call.
+        inner: the id of the run that is waited for, for ``run``; else empty.
     """
 
     call_id: str
@@ -76,11 +82,14 @@ class WaitingCall:
     decision: CallDecision | None = None
     reason: str = ""
     schema: Values | None = None
+    inner: str = ""
 
     def dumped(self) -> Values:
         """Return it as JSON values, without its decision."""
         names = ("call_id", "tool", "arguments", "kind", "digest")
         asked = {"reason": self.reason, "schema": self.schema} if self.kind == "question" else {}
+        if self.kind == "run":
+            asked = {"inner": self.inner}
         return FrozenDict({**{name: getattr(self, name) for name in names}, **asked})
 
 
@@ -100,6 +109,7 @@ class WaitingRun:
         created_at: when it was first suspended.
         due_at: when its calls expire; while it runs, when another process may take it over.
         version: counts its changes.
+        has_rule: whether its application has a rule about who may decide (``Reviews(may_decide=…)``).
     """
 
     run_id: str
@@ -113,11 +123,26 @@ class WaitingRun:
     created_at: datetime | None = None
     due_at: datetime | None = None
     version: int = 0
+    has_rule: bool = False
 
     @property
     def undecided(self) -> tuple[WaitingCall, ...]:
         """The calls without a decision."""
         return tuple(call for call in self.calls if call.decision is None)
+
+    def to_json(self) -> dict[str, Value]:
+        """Return it as JSON values: texts, calls with their decisions, times as ISO text."""
+        calls = [
+            {**call.dumped(), "decision": None if call.decision is None else call.decision.dumped()}
+            for call in self.calls
+        ]
+        times = {"created_at": self.created_at, "due_at": self.due_at}
+        names = ("run_id", "agent", "status", "thread_id", "resource_id", "question", "text")
+        return {
+            **{name: getattr(self, name) for name in names},
+            **{name: None if at is None else at.isoformat() for name, at in times.items()},
+            "calls": thaw(freeze(calls)),
+        }
 
     def call(self, call_id: str) -> WaitingCall:
         """Return a call.
@@ -158,7 +183,13 @@ def waiting_run(stored: StoredRun) -> WaitingRun:
         stored.created_at,
         stored.due_at,
         stored.version,
+        bool(body.get(HAS_RULE)),
     )
+
+
+def kept_rule(before: Values) -> Values:
+    """Return the field of a stored body that stays when another one takes its place: that there is a rule."""
+    return FrozenDict({HAS_RULE: True} if before.get(HAS_RULE) else {})
 
 
 def checked(stored: StoredRun) -> Values:

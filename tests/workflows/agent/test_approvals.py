@@ -197,6 +197,19 @@ async def test_a_refusal_in_a_thread_is_kept() -> None:
     assert [(part.state, "too much" in str(part.error)) for part in bank.sent()] == [("error", True)]
 
 
+@pytest.mark.parametrize("approvals", ["any", "asked"])
+@pytest.mark.parametrize("is_another", [False, True])
+async def test_what_was_rejected_is_not_approved_later(approvals: Any, is_another: bool) -> None:
+    """By the same result, without a thread; also where another process has asked."""
+    bank = Bank({"tool_calls": [CALL]}, "Sorry.", "Sorry.", approvals=approvals)
+    result = await bank.agent.generate("Pay.")
+    if is_another:
+        bank = Bank("Sorry.", "Sorry.", approvals=approvals)
+    await bank.agent.generate(result.reject("c1", "too much"))
+    await bank.agent.generate(result.approve("c1"))
+    assert bank.paid == []
+
+
 @pytest.mark.parametrize("approved", [True, False])
 async def test_a_client_with_its_own_ids_decides_in_a_thread(approved: bool) -> None:
     """The call of the thread has its result once."""

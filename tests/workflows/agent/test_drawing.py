@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -305,3 +305,28 @@ def test_memory_saves_behind_the_model() -> None:
     (saver,) = [node for node in json.loads(made.draw("json"))["nodes"] if node["id"] == "step_message_history_saver"]
     assert {"process_llm_response", "process_output_result"} <= {*saver["stages"]}
     assert "message-history-saver" in made.draw("text", stage="process_llm_response")
+
+
+@pytest.mark.parametrize("form", ["svg", "mermaid", "dot", "text"])
+def test_memory_is_one_box_in_short_pictures(form: Literal["svg", "mermaid", "dot", "text"]) -> None:
+    """The box names its processors, those of other lists stay; with all detail each processor has its own box."""
+    agent = Agent(
+        ScriptedModel(["x"]), memory=Memory(InMemoryStorage(), working_memory=True), processors=[PIIDetector()]
+    )
+    short, full = agent.draw(form, detail="short"), agent.draw(form, detail="full")
+    box = {
+        "svg": 'data-id="memory:memory-input-filter',
+        "mermaid": "<b>memory</b><br>memory-input-filter<br>working-memory<br>message-history",
+        "dot": "<b>memory</b><br/>",
+        "text": "memory-input-filter, working-memory, message-history",
+    }[form]
+    assert box in short
+    assert box not in full
+    assert all(name in short and name in full for name in ("message-history-saver", "pii-detector"))
+
+
+def test_a_run_is_laid_over_each_processor_of_a_memory() -> None:
+    """A box for several could not say what each of them did."""
+    agent = Agent(ScriptedModel(["x"]), memory=Memory(InMemoryStorage(), working_memory=True))
+    assert "memory-input-filter" in json.loads(agent.draw("json", detail="short"))["nodes"][1]["title"]
+    assert 'data-path="memory-input-filter"' in agent.draw("html")

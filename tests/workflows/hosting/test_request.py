@@ -19,9 +19,12 @@ from penstock import (
     processor,
 )
 from penstock.engine import Answer, ToolSpec, UsageError
+from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import ToolPart
+from penstock.processors.tools import HumanReview, ToolPolicy
 from penstock.testing import ScriptedModel
 from penstock.workflows.hosting import Host, HostSupport, ModelCall
+from penstock.workflows.hosting.answers import refuse_answered
 from tests.workflows.hosting.loop import Loop
 
 pytestmark = pytest.mark.anyio
@@ -393,3 +396,38 @@ async def test_errors_of_tools_may_be_more_than_a_text() -> None:
     assert left == {"content": ({"text": "[EMAIL]"},)}
     assert await request.tool_result("f", "no ada@example.com", "c2", is_error=True) == "no [EMAIL]"
     await request.close()
+
+
+@pytest.mark.parametrize("asks", [ToolPolicy(ask=["lookup"]), HumanReview(at=["tool_call"])])
+async def test_a_call_that_nobody_can_approve_does_not_run(asks: Processor) -> None:
+    """The model is told so, and the framework that can ask is told that a step asks."""
+    model = ScriptedModel([CALL, "done"])
+    loop = Loop(model, {"lookup": lambda q: pytest.fail("it ran")})
+    request = host(asks).open()
+    assert await loop.ask(request, "Who?") == "done"
+    [call] = [part for message in model.requests[1].messages for part in message.parts if isinstance(part, ToolPart)]
+    assert call.result == "The call was not run: a person must approve it."
+    assert (await host(asks).open().tool_call("lookup", {}, "c9")).asks
+
+
+async def test_where_the_caller_runs_the_tools_a_question_is_an_error() -> None:
+    """Nobody could keep it from running the tool, known here or not."""
+    request = host(ToolPolicy(ask=["lookup"])).open()
+    answer = await request.whole_answer(ModelCall(ScriptedModel([CALL]), [Message.user("Who?")]))
+    with pytest.raises(UsageError, match="asks a person about a call of the tool 'lookup'"):
+        refuse_answered(answer, ["lookup"], "use another")
+
+
+async def test_a_processor_may_drop_earlier_messages_before_the_framework_gives_them() -> None:
+    """They are in sight when the input is checked, and dropped again when they come."""
+
+    @processor
+    def newest(ctx: InputContext) -> MessageList:
+        *older, _ = ctx.message_list.entries
+        return ctx.message_list.remove(*[entry.message.id for entry in older])
+
+    model, request = ScriptedModel(["done"]), host(newest).open()
+    earlier, asked = [Message.user("One"), Message.assistant("Two")], Message.user("Three")
+    assert await request.begin([asked], whole=False, earlier=earlier)
+    await request.whole_answer(ModelCall(model, [*earlier, asked]))
+    assert texts(model) == ["Three"]

@@ -13,6 +13,8 @@ import pytest
 
 from penstock import SQLiteStorage
 from penstock.workflows.review import Reviews
+from tests.stores.postgres.servers import why_not
+from tests.stores.stored import stored_bytes
 from tests.workflows.review.made import CALLS, SECRET, Shop, agent
 
 PROCESS = """
@@ -78,9 +80,37 @@ def test_a_killed_process_repeats_no_tool_and_loses_no_run(tmp_path: Path) -> No
             said, _ = other.communicate("\n", timeout=60)
         assert said.strip() in ("success", "ended")
         assert len(diary.read_text().splitlines()) <= 1
-        assert SECRET.encode() not in Path(path).read_bytes()
+        assert SECRET.encode() not in stored_bytes(tmp_path, "runs.db")
 
     async def status() -> list[str]:
         return [run.status for run in (await Reviews(SQLiteStorage(path)).runs(status=None)).items]
 
     assert anyio.run(status) == ["ended"] * 5
+
+
+def said_by(module: str, *arguments: str) -> str:
+    """Return what a driver of `tests.workflows.review` has printed; it has found nothing."""
+    command = [sys.executable, "-m", f"tests.workflows.review.{module}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    return done.stdout
+
+
+@pytest.mark.rest
+def test_a_killed_process_pays_for_nothing_twice_at_any_stage() -> None:
+    """Ten processes that ask, decide or go on are killed; `tests.workflows.review.kills` kills more of them."""
+    assert '"kills": 1' in said_by("kills", "10")
+
+
+@pytest.mark.rest
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_of_twenty_processes_one_goes_on_whatever_clocks_and_servers_do() -> None:
+    """Two rounds, the second with clocks that jump; `tests.workflows.review.crowd` runs more of them."""
+    assert '"success": 2' in said_by("crowd", "2")
+
+
+@pytest.mark.rest
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_a_killed_process_pays_for_nothing_twice_on_a_server_that_crashes() -> None:
+    """PostgreSQL is restarted, as if it had crashed, in half of the rounds; no file of it holds hidden text."""
+    assert '"restarts": 0' not in said_by("kills", "5", "--store", "postgres", "--restarts", "0.5")

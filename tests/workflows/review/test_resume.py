@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from penstock import Agent, InMemoryStorage, Memory, ModerationProcessor, PIIDetector, Tool, processor
+from penstock import Agent, InMemoryStorage, Memory, ModerationProcessor, PIIDetector, Processor, Tool, processor
 from penstock.engine import InputContext, OutputResultContext, TextGuard, ToolCallContext, ToolResultContext
 from penstock.engine.values.errors import ModelError, ReviewError, UsageError
 from penstock.engine.values.frozen import thaw
@@ -18,7 +18,9 @@ from penstock.processors.guards import Restore
 from penstock.processors.memory import vaults_of
 from penstock.processors.tools import HumanReview, ToolPolicy
 from penstock.testing import ScriptedModel
+from penstock.workflows.hosting import Host, HostSupport
 from penstock.workflows.review import Reviews
+from tests.clock import SetClock
 from tests.workflows.review.made import CALLS, SECRET, Shop, agent, stored_text
 
 if TYPE_CHECKING:
@@ -102,16 +104,11 @@ async def test_a_run_without_a_decision_does_not_go_on() -> None:
 
 async def test_time_that_is_over_is_no_refusal() -> None:
     """Nobody can decide any more, and the model is told that nobody has."""
-    now = [datetime(2026, 1, 1, tzinfo=UTC)]
-
-    class Clock:
-        def now(self) -> datetime:
-            return now[0]
-
+    clock = SetClock()
     store, shop = InMemoryStorage(), Shop()
-    reviews = Reviews(store, expires_in=60, clock=Clock())
+    reviews = Reviews(store, expires_in=60, clock=clock)
     asked = await agent(reviews, [CALLS], shop).generate("Refund order 7")
-    now[0] += timedelta(seconds=61)
+    clock.move(61)
     with pytest.raises(ReviewError, match="its time is over"):
         await reviews.approve(asked.run_id)
     done = await agent(reviews, ["Nobody answered."], shop).resume(asked.run_id)
@@ -132,6 +129,34 @@ async def test_an_approval_dies_when_the_agent_has_changed() -> None:
     again = await agent(Reviews(store, on_change="judge again"), ["Done."], shop, **changed).resume(asked.run_id)
     assert (again.status, shop.refunded) == ("suspended", [])
     assert (await Reviews(store).run(asked.run_id)).undecided
+
+
+class Limit(Processor[Any]):
+    """Refuses long texts."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def process_input(self, ctx: InputContext) -> None:
+        """Refuse a long text."""
+        if len(ctx.text) > self.most:
+            ctx.abort("it is too long")
+
+
+async def test_a_processor_that_is_changed_after_it_was_made_changes_the_agent() -> None:
+    """The same agent has stored a request before, and has made its fingerprint."""
+    store, shop, limit = InMemoryStorage(), Shop(), Limit(100)
+    made = agent(store, [CALLS, "Done."], shop, processors=[limit])
+    asked = await made.generate("Refund order 7")
+    limit.most = 50
+    with pytest.raises(ReviewError, match="other processors"):
+        await made.resume(asked.run_id, decisions={"call-1": True})
+    limit.most = 100
+    assert (await made.resume(asked.run_id)).status == "success"
+
+    host = Host(HostSupport("tests"), [limit])
+    before, limit.most = host.policy, 50
+    assert host.policy != before
 
 
 async def test_a_changed_agent_judges_the_conversation_again() -> None:
@@ -229,6 +254,40 @@ async def test_a_tool_that_was_running_when_its_process_ended(*, repeatable: boo
     assert (error is None) if repeatable else ("unknown" in str(error))
 
 
+async def test_a_tool_that_had_begun_stays_so_when_two_processes_end() -> None:
+    """The one that took the run over ends, too, before it has told the model: the next one runs no tool either."""
+
+    class Ends(InMemoryStorage):
+        """Ends its process when the result of the call is to be stored."""
+
+        saves = 0
+
+        async def save_run(self, run: StoredRun) -> StoredRun:
+            self.saves += 1
+            if self.saves == 6:
+                raise KeyboardInterrupt
+            return await super().save_run(run)
+
+    store, shop = Ends(), Shop()
+    asked = await agent(store, [CALLS], shop).generate("Refund order 7", run_id="r")
+    await Reviews(store).approve("r")
+    store.saves = 2
+
+    async def over(*, begun: bool) -> None:
+        killed = await store.run("r")
+        assert killed is not None
+        body = {**killed.body, "begun": ["call-1"]} if begun else killed.body
+        due = datetime.now(UTC) - timedelta(seconds=1)
+        await store.save_run(replace(killed, status="running", due_at=due, body=body))
+
+    await over(begun=True)
+    with pytest.raises(KeyboardInterrupt):
+        await agent(store, ["Done."], shop).resume("r")
+    await over(begun=False)
+    done = await agent(store, ["Done."], shop).resume("r")
+    assert (asked.status, done.status, shop.refunded) == ("suspended", "success", [])
+
+
 async def test_counts_of_a_tool_policy_outlive_the_process() -> None:
     """A limit of calls counts those before the suspension."""
     store, shop = InMemoryStorage(), Shop()
@@ -310,7 +369,7 @@ async def test_an_agent_without_reviews_stores_nothing() -> None:
 
 
 async def test_a_human_review_of_calls_waits_in_the_store() -> None:
-    """A question about the answer blocks: an agent cannot wait there yet."""
+    """One of the answer waits, too; an agent that stores nothing blocks it."""
     store, shop = InMemoryStorage(), Shop()
     made: Any = {"processors": [HumanReview(["tool_call"], tools=["look_up"])]}
 
@@ -324,7 +383,11 @@ async def test_a_human_review_of_calls_waits_in_the_store() -> None:
     done = await agent(store, ["Done."], shop, Tool(look_up), **made).resume(asked.run_id, decisions={"call-1": True})
     assert (done.status, done.steps[0].tool_calls[0].result) == ("success", "found")
     at_end: Any = {"processors": [HumanReview(["output"])]}
-    blocked = await agent(store, ["Done."], shop, **at_end).generate("Refund order 7")
+    asked = await agent(store, ["Done."], shop, **at_end).generate("Refund order 7")
+    assert (asked.status, asked.text, asked.questions[0].shown["text"]) == ("suspended", "", "Done.")
+    done = await agent(store, [], shop, **at_end).resume(asked.run_id, decisions={asked.questions[0].id: True})
+    assert (done.status, done.text) == ("success", "Done.")
+    blocked = await Agent(ScriptedModel(["Done."]), **at_end).generate("Refund order 7")
     assert blocked.tripwire is not None
     assert blocked.tripwire.metadata["suspended"] is True
 
@@ -368,17 +431,12 @@ async def test_a_question_about_the_input_waits_in_the_store() -> None:
 
 async def test_a_question_that_nobody_answers_blocks_its_request() -> None:
     """The verdict says that nobody answered; nobody is said to have refused."""
-    now = [datetime(2026, 1, 1, tzinfo=UTC)]
-
-    class Clock:
-        def now(self) -> datetime:
-            return now[0]
-
+    clock = SetClock()
     store, shop = InMemoryStorage(), Shop()
-    reviews = Reviews(store, clock=Clock())
+    reviews = Reviews(store, clock=clock)
     made: Any = {"processors": [HumanReview(["input"], expires_in=60)]}
     asked = await agent(reviews, [], shop, **made).generate("A refund, please")
-    now[0] += timedelta(seconds=61)
+    clock.move(61)
     done = await agent(reviews, ["Done."], shop, **made).resume(asked.run_id)
     assert done.tripwire is not None
     assert (done.tripwire.metadata["expired"], done.tripwire.stage) == (True, "process_input")
@@ -408,19 +466,14 @@ async def test_a_guard_in_front_does_not_store_the_texts_that_it_has_judged() ->
 
 async def test_runs_that_ended_are_pruned_with_all_that_belongs_to_them() -> None:
     """Those that wait stay."""
-    now = [datetime(2026, 1, 1, tzinfo=UTC)]
-
-    class Clock:
-        def now(self) -> datetime:
-            return now[0]
-
-    store, shop = InMemoryStorage(clock=Clock()), Shop()
-    reviews = Reviews(store, clock=Clock())
+    clock = SetClock()
+    store, shop = InMemoryStorage(clock=clock), Shop()
+    reviews = Reviews(store, clock=clock)
     ended = await agent(reviews, [CALLS], shop).generate("Refund order 7", thread_id="t")
     waits = await agent(reviews, [CALLS], shop).generate("Refund order 7", thread_id="u")
     await agent(reviews, ["Done."], shop).resume(ended.run_id, decisions={"call-1": True})
     assert await reviews.prune(60) == 0
-    now[0] += timedelta(seconds=61)
+    clock.move(61)
     assert await reviews.prune(60) == 1
     rows = (await store.runs()).items
     assert {row.id for row in rows} >= {waits.run_id}
@@ -428,7 +481,7 @@ async def test_runs_that_ended_are_pruned_with_all_that_belongs_to_them() -> Non
 
 
 async def test_an_answer_that_the_end_has_yet_to_judge_is_not_stored() -> None:
-    """Not for a moment, while the request goes on; the calls that begin are noted all the same."""
+    """Not for a moment, while the request goes on: the guards at the end read it before."""
 
     class Watched(InMemoryStorage):
         """Keeps every body that was stored."""
@@ -459,7 +512,7 @@ async def test_an_answer_that_the_end_has_yet_to_judge_is_not_stored() -> None:
     assert (done.status, len(shop.refunded)) == ("success", 1)
     assert "[HIDDEN]" in done.text
     assert not any("password" in body for body in store.bodies)
-    assert any('"begun": ["call-1", "n"]' in body for body in store.bodies)
+    assert any('"begun": ["n"]' in body and "[HIDDEN]" in body for body in store.bodies)
 
 
 async def test_earlier_decisions_stay_in_the_record() -> None:
@@ -498,8 +551,30 @@ async def test_values_that_were_put_back_are_stored_as_tokens() -> None:
     done = await agent(store, ["Mailed [EMAIL_1]."], shop, **made()).resume(asked.run_id, decisions={"call-1": True})
     assert (done.text, shop.refunded) == (f"I mail {SECRET}.Mailed {SECRET}.", [(7, SECRET)])
     assert SECRET not in await stored_text(store, asked.run_id)
+    deleted = await agent(store, [calls], shop, **made()).generate(f"I am {SECRET}")
+    await Reviews(store).delete(deleted.run_id)
+    assert (vaults_of(store).get(asked.run_id), vaults_of(store).get(deleted.run_id)) == (None, None)
 
     asked = await agent(store, [calls], shop, **made()).generate(f"I am {SECRET}")
     vaults_of(store).forget(asked.run_id)  # as in another process
     done = await agent(store, ["Done."], shop, **made()).resume(asked.run_id, decisions={"call-1": True})
     assert (done.status, shop.refunded[1]) == ("success", (7, "[EMAIL_1]"))
+
+
+async def test_pages_of_ended_runs_are_full_whatever_is_noted_beside_them() -> None:
+    """Notes about calls are no runs; the newest run is first if asked."""
+    store = InMemoryStorage()
+    ids = []
+    for _ in range(5):
+        asked = await agent(store, [CALLS], Shop()).generate("Refund order 7")
+        await Reviews(store).reject(asked.run_id)
+        await agent(store, ["Done."], Shop()).resume(asked.run_id)
+        ids.append(asked.run_id)
+    reviews, after, seen = Reviews(store), None, []
+    while True:
+        page = await reviews.runs(status="ended", limit=2, after=after, newest_first=True)
+        assert len(page.items) == 2 or page.following is None
+        seen += [run.run_id for run in page.items]
+        if (after := page.following) is None:
+            break
+    assert seen == ids[::-1]
