@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.terms import is_word
 from penstock.workflows.gateway.http import UpstreamError
+from penstock.workflows.gateway.words import is_usual_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,8 +108,8 @@ def frame_of(raw: bytes) -> EventFrame:
     if raw.startswith(b"data: ") and raw.endswith(b"\n\n") and raw.find(b"\n", 0, -2) < 0 and b"\r" not in raw:
         return EventFrame(raw, "", raw[6:-2])
     typed = _TYPED.fullmatch(raw)
-    if typed is not None and _is_type(typed[1]):
-        return EventFrame(raw, typed[1].decode(), typed[2])
+    if typed is not None and is_usual_word(kind := typed[1].decode()):
+        return EventFrame(raw, kind, typed[2])
     event = ""
     data: list[bytes] = []
     others = False
@@ -125,11 +125,6 @@ def frame_of(raw: bytes) -> EventFrame:
     if not data and not others:
         return EventFrame(raw, event, None)
     return EventFrame(b"" if others or len(data) != 1 else raw, event, b"\n".join(data) if data else None)
-
-
-@lru_cache(256)
-def _is_type(name: bytes) -> bool:
-    return is_word(name.decode())
 
 
 def written(event: str, data: bytes) -> bytes:

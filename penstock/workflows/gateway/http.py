@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
     from contextlib import AbstractAsyncContextManager
 
+_Item = TypeVar("_Item")
 
 Headers = tuple[tuple[str, str], ...]
 """Header names in lower case, with their values, in order; a name may repeat."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would triple what one costs, and a request makes several
 class HttpRequest:
-    """A request with a whole body.
+    """A request with a whole body. Nothing changes one that is made.
 
     Attributes:
         method: the method, in upper case.
@@ -134,9 +135,9 @@ class StreamedBody:
         await self._pieces.aclose()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as above
 class HttpReply:
-    """The reply to a client.
+    """The reply to a client. Nothing changes one that is made.
 
     Attributes:
         status: the HTTP status.
@@ -147,3 +148,9 @@ class HttpReply:
     status: int
     headers: Headers
     body: bytes | AsyncIterable[bytes] = field(repr=False)
+
+
+async def each_of(items: Iterable[_Item]) -> AsyncGenerator[_Item]:
+    """Yield items that are at hand."""
+    for item in items:
+        yield item

@@ -6,22 +6,24 @@ schemas, names) are read together, as data of one system message, which no limit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import is_not
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, thaw
-from penstock.engine.values.messages import DataPart, Message, ToolPart
+from penstock.engine.values.messages import DataPart, Message
 from penstock.engine.values.model import ModelRequest, ToolSpec
+from penstock.engine.values.protocols import SYSTEM_CLOCK
 from penstock.engine.values.terms import is_word
 from penstock.tools.tool import as_tools
 from penstock.workflows.gateway.json_text import write_json
-from penstock.workflows.gateway.sections import tool_calls
 from penstock.workflows.gateway.tables import VALUE, Place, at, places, with_values
+from penstock.workflows.gateway.tool_results import judge_results
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.tripwire import Tripwire
     from penstock.formats.wire import Json, Value
     from penstock.workflows.gateway.endpoints.endpoint import Endpoint
+    from penstock.workflows.gateway.reviewing import RequestReviews
     from penstock.workflows.gateway.sections import RequestSection
     from penstock.workflows.gateway.tables import Path
 
@@ -97,6 +100,7 @@ class Prompt:
         body: the request as it came, without parts that every provider refuses.
         model: the name of the model.
         unknown: the fields that the table does not know.
+        messages: all messages of the request, in the order in which a model reads them.
 
     Raises:
         FieldError: a field is refused, unknown or malformed.
@@ -117,7 +121,7 @@ class Prompt:
         )
         self._sent: Json = self._base
         found = places(endpoint.request, body, asked=True)
-        self.unknown = tuple(shown(place.path) for place in found.unknown)
+        self.unknown = tuple([shown(place.path) for place in found.unknown])
         if strict and self.unknown:
             raise FieldError(
                 self.unknown[0],
@@ -129,6 +133,7 @@ class Prompt:
         try:
             self._sections = self._read()
             self._tools = dict(endpoint.tools(body))
+            self.messages = [message for read in self._sections for item in read.items for message in item]
         except MessageError as error:
             raise FieldError(error.place, error.problem) from None
         self._tool_choice: Value = None
@@ -154,23 +159,19 @@ class Prompt:
 
     def _read(self) -> list[_Read]:
         made: list[_Read] = []
+        now = SYSTEM_CLOCK.now()  # with an id and a time, a message goes through the stages as the same object
         for section in self._endpoint.sections(self.body):
             value = at(self.body, section.path) if section.path[0] in self.body else None
             if value is None and not section.may_begin:
                 continue
             items = section.read(value)
-            ids = [[f"in-{len(made)}-{item}-{place}" for place in range(len(one))] for item, one in enumerate(items)]
+            begin = f"in-{len(made)}-"
             named = [
-                tuple([_from_client(message, id) for message, id in zip(one, each, strict=True)])
-                for one, each in zip(items, ids, strict=True)
+                tuple([_from_client(message, f"{begin}{item}-{place}", now) for place, message in enumerate(one)])
+                for item, one in enumerate(items)
             ]
             made.append(_Read(section, value, named))
         return made
-
-    @property
-    def messages(self) -> list[Message]:
-        """All messages of the request, in the order in which a model reads them."""
-        return [message for read in self._sections for item in read.items for message in item]
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -179,19 +180,30 @@ class Prompt:
 
     # The stages
 
-    async def judge(self, run: Run) -> Tripwire | None:
+    async def judge(self, run: Run, reviews: RequestReviews | None = None) -> Tripwire | None:
         """Run the input stages; return the verdict if one stopped the request.
 
+        Args:
+            run: the run of its guards.
+            reviews: answers what they ask about the request; None: a question blocks it.
+
         Raises:
+            FieldError: the name of a field holds text that a guard hides.
             UsageError: a processor made a change that a gateway cannot make.
+            NotDecidedError: a question about the request has no answer yet.
+            StorageError: the store of the reviews failed.
         """
         outcome = await run.process_input([*self._data_message(), *self.messages])
+        if reviews is not None:
+            outcome = await reviews.input(run, outcome)
         if outcome.blocked:
             return outcome.tripwire
-        await self._judge_results(run)
+        await judge_results(run, reviews)
         if run.tripwire is not None:
             return run.tripwire
-        left = tuple(entry.message for entry in run.message_list.entries)
+        left = tuple([entry.message for entry in run.message_list.entries])
+        if reviews is not None:
+            reviews.judged(run, left)
         data = self._data_of(left)
         overrides: Mapping[str, Value] = EMPTY
         if run.serves("process_input_step"):
@@ -205,7 +217,8 @@ class Prompt:
             )
             if step.blocked:
                 return step.tripwire
-            left, overrides = tuple(entry.message for entry in step.message_list.entries), step.overrides
+            left = tuple([entry.message for entry in step.message_list.entries])
+            overrides = step.overrides
         if run.serves("process_llm_request"):
             settings = self._settings()
             asked = await run.process_llm_request(
@@ -217,45 +230,13 @@ class Prompt:
                 return asked.tripwire
             refuse_answer(asked)
             left = asked.messages
-        self._sent = self._changed([message for message in left if message.id != BESIDE], data, overrides)
+        kept = [message for message in left if message.id != BESIDE] if self._beside else left
+        self._sent = self._changed(kept, data, overrides)
         return None
 
     def _settings(self) -> Values:
         settings: Values = freeze(self._endpoint.settings(self.body))
         return settings
-
-    async def _judge_results(self, run: Run) -> None:
-        """Run `process_tool_result` on each result of a tool, as `process_input` left it.
-
-        After that stage, so that values are numbered in the order of the conversation, the same in each turn.
-        """
-        if not run.serves("process_tool_result"):
-            return
-        messages = run.message_list.all
-        calls = tool_calls(messages)
-        for message in messages:
-            parts = [await self._result(run, part, calls) for part in message.parts]
-            if parts != list(message.parts):
-                run.message_list = run.message_list.replace(message.with_parts(parts))
-
-    async def _result(self, run: Run, part: object, calls: Mapping[str, ToolPart]) -> Value:
-        if not isinstance(part, ToolPart) or part.state not in ("result", "error") or run.tripwire is not None:
-            return part
-        is_error = part.state == "error"
-        call = calls.get(part.call_id)
-        outcome = await run.process_tool_result(
-            part.name,
-            part.error if is_error else part.result,
-            arguments=thaw(part.arguments if call is None else call.arguments),
-            call_id=part.call_id,
-            is_error=is_error,
-        )
-        if outcome.blocked:
-            return part
-        said: Value = outcome.result
-        if is_error:
-            return part if said == part.error else replace(part, error=said if isinstance(said, str) else str(said))
-        return part if said == part.result else replace(part, result=said)
 
     def _data_message(self) -> list[Message]:
         if not self._beside:
@@ -306,9 +287,13 @@ class Prompt:
                 items = [tuple(item) if isinstance(item, list) else item for item in read.left]
                 if items != list(range(len(read.items))):
                     changes[read.section.path] = read.section.write(read.value, items)
+        elif not self._beside and not overrides:
+            return self._base
         is_same = not changes
         for name, place in self._beside.items():
             if name not in data:
+                if len(data) == len(self._beside):
+                    raise FieldError(shown(place.path), "its name holds text that a guard hides; give it another name")
                 raise UsageError(f"a processor removed {name} beside the conversation, which a gateway cannot do")
             if data[name] != place.value:
                 changes[place.path] = data[name]
@@ -378,9 +363,9 @@ class Prompt:
                     read.left.append(added[item])
 
 
-def _from_client(message: Message, id: str) -> Message:
-    """Return a message as one of the client's, with an id; nothing is checked again, as `replace` would."""
-    return message.as_from_client().with_origin(id, message.created_at)
+def _from_client(message: Message, id: str, now: datetime) -> Message:
+    """Return a message as one of the client's, with an id and a time; nothing is checked again, as `replace` would."""
+    return message.as_from_client().with_origin(id, message.created_at or now)
 
 
 def _instructions(read: _Read) -> int:
@@ -401,7 +386,7 @@ def forced(body: Json, raw: bytes, fields: Mapping[str, Value]) -> tuple[Json, b
 
     A field that is missing is added at the end, so that all other bytes stay.
     """
-    missing = {key: value for key, value in fields.items() if body.get(key) is None}
+    missing = {key: value for key, value in fields.items() if body.get(key) is None} if fields else None
     if not missing:
         return body, raw
     made = {**body, **missing}

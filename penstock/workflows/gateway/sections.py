@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError
-from penstock.engine.values.messages import Message, TextPart, ToolPart
+from penstock.engine.values.messages import Message, TextPart, ToolPart, text_message
 from penstock.formats import wire_format
 from penstock.formats.wire import is_array, is_object
 
@@ -85,8 +85,13 @@ class MessagesSection(RequestSection):
         if not is_array(value):
             raise MessageError(place, f"is {type(value).__name__}; send a list of messages")
         fmt = wire_format(self.format)
+        plain = self.format in _PLAIN_FORMATS
         names: dict[str, str] = {}
-        return [tuple(_named(fmt.read([item], place, at), names)) for at, item in enumerate(value)]
+        made: list[tuple[Message, ...]] = []
+        for at, item in enumerate(value):
+            found = _plain_message(item) if plain else None
+            made.append(tuple(_named(fmt.read([item], place, at), names)) if found is None else (found,))
+        return made
 
     def write(self, value: Value, items: Sequence[int | tuple[Message, ...]]) -> Value:
         """Return the list, or the text if it was one and is one."""
@@ -115,6 +120,22 @@ class MessagesSection(RequestSection):
     def takes_new(self) -> bool:
         """Whether messages that guards add can be written here: yes."""
         return True
+
+
+_PLAIN_FORMATS = frozenset({"anthropic", "openai-chat"})
+"""The formats in which a role and a text are a message without metadata."""
+
+_PLAIN_ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+
+
+def _plain_message(item: Value) -> Message | None:
+    """Return the message of an item that holds a role and a text and nothing else, as most do; None for any other."""
+    if not is_object(item) or len(item) != 2:  # noqa: PLR2004 - a role and a text
+        return None
+    role, text = item.get("role"), item.get("content")
+    if type(text) is not str or not text or type(role) is not str or role not in _PLAIN_ROLES:
+        return None
+    return text_message(_PLAIN_ROLES[role], text)
 
 
 def _named(messages: Sequence[Message], names: dict[str, str]) -> list[Message]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from io import FileIO
 
     from penstock.engine.values.tripwire import Tripwire
-    from penstock.workflows.gateway.exchange import Ended
+    from penstock.workflows.gateway.ended import Ended
     from penstock.workflows.gateway.upstreams.pool import Trip
 
 ACCESS = logging.getLogger("penstock.gateway.access")
@@ -38,7 +38,8 @@ class Served:
         model: the model, if it has the form of a model's name.
         status: the HTTP status of the reply; 0 if none was sent.
         outcome: ``ok``, ``blocked``, ``refused`` (by the gateway), ``error``, ``gone``, ``stalled``, ``timeout``, or
-            ``cut`` (the gateway shut down). Of a check for another product also ``asked`` and ``answered``.
+            ``cut`` (the gateway shut down). ``asked``: it waits for a person. Of a check for another product also
+            ``answered``.
         error: a word for the failure; empty if there was none.
         cause: the class of the exception behind it.
         step: the step whose verdict stopped it.
@@ -62,6 +63,7 @@ class Served:
         first_byte: how long the client waited for the first byte of the answer.
         upstream_seconds: how long the provider took until its first byte.
         run_id: the id of the guards' run.
+        review: the id of the stored request that waits for an operator, or whose approval let this one through.
         trace_id: the id of the trace, if there is one.
     """
 
@@ -95,6 +97,7 @@ class Served:
     first_byte: float | None = None
     upstream_seconds: float | None = None
     run_id: str = ""
+    review: str = ""
     trace_id: str = ""
 
     def add_end(self, ended: Ended) -> None:
@@ -106,6 +109,9 @@ class Served:
         self.first_byte = ended.first_byte
         self.upstream_seconds = ended.upstream_seconds
         self.run_id = ended.run_id
+        self.review = ended.review
+        if ended.standing:
+            self.outcome = "blocked" if ended.standing == "rejected" else "asked"
         if ended.usage is not None:
             self.input_tokens, self.output_tokens = ended.usage
         if ended.error:
@@ -161,7 +167,19 @@ class Served:
     def as_text(self) -> str:
         """Return it as a line for readers."""
         parts = [f"{self.status or '-'} {self.outcome}", f"{self.seconds * 1000:.0f}ms"]
-        named = ("route", "endpoint", "model", "client", "upstream", "error", "cause", "step", "stage", "reason")
+        named = (
+            "route",
+            "endpoint",
+            "model",
+            "client",
+            "upstream",
+            "error",
+            "cause",
+            "step",
+            "stage",
+            "reason",
+            "review",
+        )
         for name in named:
             value: str = getattr(self, name)
             if value:

@@ -8,12 +8,13 @@ is made of the same tables.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, cast
 
 from penstock.detection.patterns.validators import card
 from penstock.engine.values.terms import is_address, is_code, is_model, is_word
 from penstock.formats.wire import is_array, is_object
+from penstock.workflows.gateway.words import is_usual_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -158,7 +159,6 @@ class Place(NamedTuple):
     value: Value
 
 
-@dataclass(slots=True)
 class Places:
     """All leaves of a JSON value, by a table.
 
@@ -168,9 +168,12 @@ class Places:
         asked: whether it is a request.
     """
 
-    known: list[Place] = field(default_factory=list[Place])
-    unknown: list[Place] = field(default_factory=list[Place])
-    asked: bool = False
+    __slots__ = ("asked", "known", "unknown")
+
+    def __init__(self, *, asked: bool) -> None:
+        self.known: list[Place] = []
+        self.unknown: list[Place] = []
+        self.asked = asked
 
     def says_nothing(self, value: Value) -> bool:
         """Return whether a value of an unknown field holds nothing to read: it is empty, or a count of a provider's."""
@@ -194,15 +197,17 @@ def places(spec: Spec, value: Value, path: Path = (), *, asked: bool = False) ->
 
 
 def _walk(spec: Spec | None, value: Value, path: Path, found: Places) -> None:
-    if isinstance(spec, Field):
-        _leaf(spec, value, path, found)
+    kind = type(spec)
+    if kind is Field:
+        _leaf(cast("Field", spec), value, path, found)
     elif value is None or value is True or value is False:
         return
-    elif isinstance(spec, Obj) and is_object(value):
-        _walk_object(spec, value, path, found)
-    elif isinstance(spec, EachItem) and is_array(value):
+    elif kind is Obj and is_object(value):
+        _walk_object(cast("Obj", spec), value, path, found)
+    elif kind is EachItem and is_array(value):
+        item_spec = cast("EachItem", spec).item
         for index, item in enumerate(value):
-            _walk(spec.item, item, (*path, index), found)
+            _walk(item_spec, item, (*path, index), found)
     elif isinstance(spec, ByType) and is_object(value) and (form := _form(spec, value)) is not None:
         if isinstance(form, Obj):
             _walk_object(form, value, path, found, besides=spec.key)
@@ -214,18 +219,31 @@ def _walk(spec: Spec | None, value: Value, path: Path, found: Places) -> None:
         found.unknown.append(Place(VALUE, path, value))
 
 
-def _walk_object(spec: Obj, value: Json, path: Path, found: Places, besides: str = "") -> None:
-    fields, rest = spec.fields, spec.rest
+def _walk_object(  # noqa: C901, PLR0912 - one loop, without calls that cost time
+    spec: Obj, value: Json, path: Path, found: Places, besides: str = ""
+) -> None:
+    get, rest = spec.fields.get, spec.rest
     for key, item in value.items():
-        inner = fields.get(key, rest)
-        if key == besides:
+        inner = get(key, rest)
+        if inner is not rest and type(inner) is Field:
+            if inner.kind == "term":
+                if type(item) is str:  # most are a short word, or a number that is not long: terms at first sight
+                    if len(item) < _CARD_DIGITS and item.isascii() and item.isidentifier():
+                        continue
+                elif item is None or type(item) is bool or (type(item) is int and -_LONG < item < _LONG):
+                    continue
+            if key != besides:
+                _leaf(inner, item, (*path, key), found)
+        elif key == besides:
             continue
-        if inner is None:
+        elif inner is None:
             if not found.says_nothing(item) or not is_word(key):
                 found.unknown.append(Place(VALUE, (*path, key), item))
-        elif inner is rest and not is_word(key):
+        elif inner is rest and not is_usual_word(key):
             found.known.append(Place(VALUE, path, value))  # its keys are somebody's words
             return
+        elif (inner is COUNTS or inner is TERM) and type(item) is int and -_LONG < item < _LONG:
+            continue
         else:
             _walk(inner, item, (*path, key), found)
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock import Workflow
-from penstock.workflows.gateway.exchange import Ended, Guards, exchange
+from penstock.workflows.gateway.ended import Ended
+from penstock.workflows.gateway.exchange import exchange
+from penstock.workflows.gateway.guards import Guards
 from penstock.workflows.gateway.http import HttpRequest, StreamedBody, UpstreamError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from penstock import PIIDetector, Processor
 from penstock.engine.processor.context import ToolCallContext
 from penstock.processors.tools import ToolPolicy
 from penstock.workflows.gateway.endpoints.chat import ChatCompletions
-from penstock.workflows.gateway.exchange import REFUSAL
+from penstock.workflows.gateway.guards import REFUSAL
 from penstock.workflows.gateway.http import UpstreamError
 from tests.laws import examples
 from tests.workflows.gateway.exchanges import Scripted, cut, event, run_exchange

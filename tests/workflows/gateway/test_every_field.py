@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.workflows.gateway.exchanges import Got
 
 BOTH = pytest.mark.parametrize("strict", [True, False], ids=["strict", "unknown read"])
+REDACTING = PIIDetector(strategy="redact")
+"""Made once, as a gateway does: much of the time went into making one for each request."""
 LONG = ("messages", "responses")  # of which a test takes many seconds
 EACH = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.rest] if name in LONG else []) for name in sorted(SAMPLES)]
@@ -44,9 +46,7 @@ def stream(events: list[tuple[str, Any]], end: bytes = b"data: [DONE]\n\n") -> b
 
 async def streamed(sample: Sample, raw: bytes, *, strict: bool = True, places: tuple[int, ...] = ()) -> Got:
     body = {**sample.request, "stream": True}
-    return await run_exchange(
-        sample.endpoint, body, Scripted(cut(raw, places)), PIIDetector(strategy="redact"), strict=strict
-    )
+    return await run_exchange(sample.endpoint, body, Scripted(cut(raw, places)), REDACTING, strict=strict)
 
 
 @EACH
@@ -58,7 +58,7 @@ async def test_what_holds_nothing_leaves_as_it_came(name):
         assert got.body == raw
         assert (got.ended.error, got.ended.unknown) == ("", ())
     upstream = Scripted([json.dumps(sample.answer).encode()], "application/json")
-    whole = await run_exchange(sample.endpoint, sample.request, upstream, PIIDetector(strategy="redact"))
+    whole = await run_exchange(sample.endpoint, sample.request, upstream, REDACTING)
     assert whole.body == upstream.sends[0]
     assert upstream.got == sample.request
 
@@ -70,7 +70,7 @@ async def test_no_field_of_a_request_takes_a_secret_to_the_provider(name, strict
     sample = SAMPLES[name]
     for how, body in taken(name, planted(sample.request), part):
         upstream = Scripted([json.dumps(sample.answer).encode()], "application/json")
-        await run_exchange(sample.endpoint, body, upstream, PIIDetector(strategy="redact"), strict=strict)
+        await run_exchange(sample.endpoint, body, upstream, REDACTING, strict=strict)
         assert not any(holds_secret(asked.body) for asked in upstream.asked), how
 
 
@@ -81,9 +81,7 @@ async def test_no_field_of_an_answer_takes_a_secret_to_the_client(name, strict, 
     sample = SAMPLES[name]
     for how, body in taken(name, planted(sample.answer), part):
         upstream = Scripted([json.dumps(body).encode()], "application/json")
-        got = await run_exchange(
-            sample.endpoint, sample.request, upstream, PIIDetector(strategy="redact"), strict=strict
-        )
+        got = await run_exchange(sample.endpoint, sample.request, upstream, REDACTING, strict=strict)
         assert not holds_secret(got.body), how
 
 
@@ -145,3 +143,13 @@ def _texts(events: list[Any], path: tuple[str | int, ...]) -> list[str]:
         if isinstance(value, str):
             found.append(value)
     return found
+
+
+@EACH
+async def test_a_secret_as_the_name_of_an_unknown_field_is_the_client_s_fault(name):
+    """No guard can rename it, and the provider gets nothing."""
+    sample = SAMPLES[name]
+    upstream = Scripted([json.dumps(sample.answer).encode()], "application/json")
+    got = await run_exchange(sample.endpoint, {**sample.request, SECRET: 1}, upstream, REDACTING, strict=False)
+    assert (got.status, got.ended.error, upstream.asked) == (400, "unguarded_field", [])
+    assert not holds_secret(got.body)

@@ -176,6 +176,35 @@ def test_faults_of_a_policy_are_told_at_their_own_places(reading, tmp_path) -> N
     assert "missing.txt cannot be read" in told
 
 
+ASKING = """
+from penstock import Processor, Workflow
+
+
+class Late(Processor):
+    id = "late"
+    asks = True
+    edits = "nothing"
+
+    def process_output_stream(self, chunk, ctx):
+        return chunk
+
+    def process_output_result(self, ctx):
+        ctx.suspend("Is this allowed?")
+
+
+live = Workflow("live").then(Late())
+"""
+
+
+def test_a_question_about_an_answer_that_has_left_is_a_fault(reading, tmp_path) -> None:
+    """A person cannot withhold it any more; one that holds answers is none."""
+    (tmp_path / "late.py").write_text(ASKING)
+    (fault,) = faults(reading, SHORT.replace("guard.yaml", "late.py:live"))
+    assert "the step late asks a person about an answer of which a part has left" in fault
+    (tmp_path / "guard.yaml").write_text("penstock: 1\nsteps: [{use: human-review, with: {at: [output]}}]\n")
+    reading(SHORT)
+
+
 def test_a_policy_that_guards_nothing_is_a_fault(reading, tmp_path) -> None:
     """A configured guard really runs."""
     (tmp_path / "guard.yaml").write_text("penstock: 1\nsteps: []\n")
@@ -222,6 +251,33 @@ def test_the_schema_takes_what_the_reader_takes() -> None:
     assert check(yaml.safe_load(SHORT))
     assert not check(yaml.safe_load(SHORT + "rout: []\n"))
     assert json.dumps(schema)
+
+
+# Reviews
+
+
+def test_reviews_name_a_store_and_operators(tmp_path) -> None:
+    """Files are found from the folder of the file; no address of a server is shown."""
+    (tmp_path / "guard.yaml").write_text(POLICY)
+    (tmp_path / "ops.txt").write_text(f"{line_of_key('eve', new_key())}\n")
+    path = tmp_path / "gateway.yaml"
+
+    def read(store: str, operators: str = "ops.txt"):
+        path.write_text(
+            "gateway: 1\npolicy: guard.yaml\nupstreams: {up: {url: https://a.example/v1}}\n"
+            f"reviews: {{store: '{store}', operators: {operators}}}\n"
+        )
+        return read_gateway(path, environment={"DB": "postgresql://eve:secret-word@db.example/app"})
+
+    for store in ("reviews.db", "sqlite:reviews.db"):
+        assert read(store).review_store.reveal() == str(tmp_path / "reviews.db")
+    document = read("${DB}")
+    assert document.review_store.reveal() == "postgresql://eve:secret-word@db.example/app"
+    assert "secret-word" not in repr(document)
+    assert document.operators.keys[0].name == "eve"
+    for store, operators, fault in (("valkey://a", "ops.txt", "must be the path"), ("a.db", "none.txt", "none.txt")):
+        with pytest.raises(PolicyError, match=fault):
+            read(store, operators)
 
 
 # Keys of clients

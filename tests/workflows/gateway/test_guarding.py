@@ -211,6 +211,17 @@ async def test_an_application_gets_the_endpoints_by_a_middleware(written, tmp_pa
     assert lived == ["up", "down"]
 
 
+async def test_a_client_that_leaves_any_server_ends_its_request(written, tmp_path, plainly_served) -> None:
+    """Also one that does not say so by itself, so that a task waits for it."""
+    with FakeProvider([Sent("a b c", Wire(endless="silence"))]) as provider:
+        written(provider.url)
+        guarded = GatewayMiddleware(Starlette(), tmp_path / "gateway.yaml")
+        async with plainly_served(guarded) as base:
+            async with aiohttp.ClientSession() as session, session.post(base + PATH, json=asked(stream=True)) as reply:
+                await reply.content.readany()
+            assert await anyio.to_thread.run_sync(provider.requests[0].hung_up.wait, 5)
+
+
 async def test_checks_for_other_products_need_a_key_of_the_gateway(written, serving, tmp_path) -> None:
     """And a policy; without an upstream there is nothing else."""
     key = new_key()

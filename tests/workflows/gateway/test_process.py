@@ -1,41 +1,22 @@
 """`penstock serve` as a process: SIGTERM drains, a second signal ends it, SIGHUP reads the files, errors are lines."""
 
-import asyncio
 import json
-import os
 import re
 import signal
-import sys
-from contextlib import asynccontextmanager
+from contextlib import suppress
 
 import aiohttp
 import anyio
 import pytest
 
 from penstock.testing.provider import FakeProvider, Gate, Sent, Wire
+from penstock.workflows.gateway.config.client_keys import line_of_key
+from tests.workflows.gateway.processes import served
 
 pytestmark = pytest.mark.rest
 
 POLICY = "penstock: 1\nsteps: [{use: regex-filter, with: {rules: [{name: word, pattern: forbidden}]}}]\n"
 BODY = {"model": "fake-1", "messages": [{"role": "user", "content": "Hello"}]}
-
-
-@asynccontextmanager
-async def served(*arguments, cwd, **environment):
-    """The command as a process; yields it and its URL."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "penstock", "serve", *arguments, "--port", "0",
-        cwd=cwd, env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        with anyio.fail_after(60):
-            line = (await process.stderr.readline()).decode()
-        assert "Penstock gateway: http" in line, line + (await process.stderr.read()).decode()
-        yield process, line.split()[-1]
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 async def test_sigterm_lets_streams_end_and_takes_no_new_ones(tmp_path) -> None:
@@ -182,3 +163,47 @@ async def test_keys_of_the_process_are_in_nothing_that_it_writes(tmp_path) -> No
     assert records.strip() in log
     assert {json.loads(line).get("status") for line in log.splitlines()} == {401, None}  # the drain may be told first
     assert "planted" not in text + log + records
+
+
+async def test_what_waits_survives_gateways_that_are_killed(tmp_path) -> None:
+    """An approval that a dead gateway had taken counts again when its lease ends; nothing had left."""
+    eve = "eve-" + "k" * 24
+    (tmp_path / "guard.yaml").write_text("penstock: 1\nsteps: [{use: human-review, with: {at: [input]}}]\n")
+    (tmp_path / "operators.txt").write_text(line_of_key("eve", eve) + "\n")
+    gate = Gate()
+    with FakeProvider([Sent("never seen", Wire(gate=gate)), "It is done."]) as provider:
+        (tmp_path / "gateway.yaml").write_text(
+            "gateway: 1\npolicy: guard.yaml\nreviews: {store: reviews.db, operators: operators.txt, lease: 2s}\n"
+            f"upstreams: {{up: {{url: '{provider.url}'}}}}\n"
+        )
+
+        async def send(base):
+            url = f"{base}/v1/chat/completions"
+            async with aiohttp.ClientSession() as session, session.post(url, json=BODY) as reply:
+                return reply.headers.get("x-penstock-review", ""), await reply.text()
+
+        async with served("gateway.yaml", cwd=tmp_path) as (process, base):
+            waits = (await send(base))[0].partition(";")[0]
+            process.kill()
+        async with served("gateway.yaml", cwd=tmp_path) as (process, base):
+            url, headers = f"{base}/v1/reviews/{waits}/approve", {"authorization": f"Bearer {eve}"}
+            async with aiohttp.ClientSession() as session, session.post(url, json={}, headers=headers) as reply:
+                assert reply.status == 200
+            with anyio.fail_after(10):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_ignored, send, base)
+                    while not provider.requests:  # noqa: ASYNC110 - the provider is in threads
+                        await anyio.sleep(0.01)
+                    process.kill()
+        async with served("gateway.yaml", cwd=tmp_path) as (process, base):
+            with anyio.fail_after(10):
+                while "It is done." not in (got := await send(base))[1]:
+                    assert got[0] == f"{waits}; in-use"
+                    await anyio.sleep(0.02)  # else it logs more than a pipe takes that nobody reads
+            assert (await send(base))[0] == f"{waits}; waiting"
+        gate.open()
+
+
+async def _ignored(send, base) -> None:
+    with suppress(aiohttp.ClientError):
+        await send(base)

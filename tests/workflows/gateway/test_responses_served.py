@@ -63,6 +63,7 @@ def served(tmp_path, serving, raw_server, read_request):
     return run
 
 
+@pytest.mark.rest
 async def test_openai_s_client_gets_answers_and_streams(served):
     async with (
         served() as (base, asked),

@@ -23,6 +23,9 @@ ASK = {"model": "gpt-5", "input": "hi", "store": False, "stream": True}
 ANSWER = stream_of(response([message("Good day")]))
 BEGIN = ANSWER[0]
 SPEECH = "response.audio.delta"
+REDACTING = PIIDetector(strategy="redact")
+REDACTING_ALL_REQUESTS = PIIDetector(strategy="redact", unscanned="allow")
+"""Made once, as a gateway does: half of the time went into making one for each of 466 events."""
 
 
 def events() -> list[dict[str, Any]]:
@@ -52,8 +55,9 @@ def with_secrets(value: Any, key: str = "") -> Any:
 
 
 async def streamed(data: dict[str, Any], *, strict: bool = True) -> Got:
-    raw = b"".join(event(one, kind) for kind, one in (BEGIN, (data["type"], data)))
-    return await run_exchange(RESPONSES, ASK, Scripted([raw]), PIIDetector(strategy="redact"), strict=strict)
+    before = [] if data["type"] == BEGIN[0] else [BEGIN]
+    raw = b"".join(event(one, kind) for kind, one in (*before, (data["type"], data)))
+    return await run_exchange(RESPONSES, ASK, Scripted([raw]), REDACTING, strict=strict)
 
 
 async def test_each_event_leaves_as_it_came():
@@ -79,9 +83,7 @@ def requests() -> list[dict[str, Any]]:
 async def asked(body: dict[str, Any]) -> Scripted:
     upstream = Scripted([b"".join(event(one, kind) for kind, one in ANSWER)])
     permits = frozenset({"state", "hosted-tools"})
-    await run_exchange(
-        RESPONSES, body, upstream, PIIDetector(strategy="redact", unscanned="allow"), permits=permits, strict=True
-    )
+    await run_exchange(RESPONSES, body, upstream, REDACTING_ALL_REQUESTS, permits=permits, strict=True)
     return upstream
 
 

@@ -107,6 +107,7 @@ async def test_the_request_goes_on_without_its_client_and_is_followed_live(gatew
     assert [record.outcome for record in records] == ["ok"] * 3
 
 
+@pytest.mark.rest
 async def test_the_provider_ends_when_nobody_comes_back_within_the_grace(gateway):
     more = RESUMABLE + "resume: {grace: 20ms}\n"
     with FakeProvider([Sent("a b c", Wire(endless="silence"))]) as provider:
@@ -176,6 +177,7 @@ async def test_a_sign_of_life_of_a_resumable_stream_has_no_empty_line(gateway):
     assert b": keep-alive\n\n" not in sent + rest
 
 
+@pytest.mark.rest
 async def test_a_request_without_a_client_ends_with_the_gateway(gateway):
     with FakeProvider([Sent("a b c", Wire(endless="silence"))]) as provider:
         async with gateway(provider.url, RESUMABLE) as (base, made, records):

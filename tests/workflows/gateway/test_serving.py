@@ -252,12 +252,13 @@ def head(length, *lines):
     return "\r\n".join([f"POST {PATH} HTTP/1.1", "host: x", f"content-length: {length}", *lines, "", ""]).encode()
 
 
-async def test_the_upstream_ends_with_a_client_that_leaves_before_the_first_token(gateway, raw_server) -> None:
-    """Nobody would read what the provider writes."""
+@pytest.mark.parametrize("size", [5, 300_000])
+async def test_the_upstream_ends_with_a_client_that_leaves_before_the_first_token(gateway, raw_server, size) -> None:
+    """Nobody would read what the provider writes. A long body pauses reading."""
     asked_for, gone = anyio.Event(), anyio.Event()
 
     async def think(reader, writer):
-        await reader.readuntil(b"}]")
+        await reader.readuntil(b"\r\n\r\n")
         asked_for.set()
         while await reader.read(1000):
             pass
@@ -266,7 +267,7 @@ async def test_the_upstream_ends_with_a_client_that_leaves_before_the_first_toke
 
     async with raw_server(think) as url, gateway(url + "/v1") as (base, _, records):
         _, writer = await connect(base)
-        body = json.dumps(asked(stream=True)).encode()
+        body = json.dumps(asked("x" * size, stream=True)).encode()
         writer.write(head(len(body)) + body)
         await asked_for.wait()
         writer.close()
@@ -315,6 +316,7 @@ async def test_nothing_is_left_of_many_clients_that_vanish(gateway) -> None:
     assert {one.outcome for one in records} == {"gone"}
 
 
+@pytest.mark.rest
 async def test_a_client_that_does_not_read_is_cut(gateway, raw_server) -> None:
     """Nothing waits for it in memory."""
 

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import PenstockError
+from penstock.stores.opening import open_storage
 from penstock.workflows.gateway.config.ledgers import ledger_of, ledger_place, state_of
 from penstock.workflows.gateway.endpoints.registry import ENDPOINTS
 from penstock.workflows.policies.problems import FilePlace, suggestion
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.workflows.gateway.config.sections import (
         BudgetSection,
         GatewaySection,
+        ReviewsSection,
         RouteSection,
         StateSection,
         UpstreamSection,
@@ -45,6 +47,8 @@ def check_gateway(
     _check_upstreams(section, keys, environment, problems)
     if section.state is not None:
         _check_state(section.state, problems)
+    if section.reviews is not None:
+        _check_reviews(section.reviews, problems)
     seen: set[str] = set()
     whole: RouteSection | None = None
     for route in section.routes:
@@ -139,6 +143,14 @@ def _check_state(state: StateSection, problems: Problems) -> None:
         state_of(state.url, state.name)
     except PenstockError as error:
         problems.add(_place(state, "url"), f"the state cannot be used: {error}")
+
+
+def _check_reviews(reviews: ReviewsSection, problems: Problems) -> None:
+    """Look whether the store can be opened; nothing connects before the first request."""
+    try:
+        open_storage(reviews.store.reveal(), creates=True)
+    except PenstockError as error:
+        problems.add(_place(reviews, "store"), f"the store of reviews cannot be used: {error}")
 
 
 def _check_budget(budget: BudgetSection, state: StateSection | None, problems: Problems) -> None:

@@ -152,6 +152,23 @@ class StoreUrl:
         return {"type": "string", "pattern": _STORE_PATTERN}
 
 
+class RunStoreAddress:
+    """The address of a store of requests that wait. It may hold a password, so it is read as a `Secret`."""
+
+    def read(self, node: PolicyNode, what: str, problems: Problems) -> Secret | None:
+        """Return the address."""
+        found = text_of(node, what, problems)
+        scheme = None if found is None or "://" not in found else found.partition("://")[0]
+        if scheme not in (None, "postgres", "postgresql", "sqlite"):
+            problems.add(node.place, f"{what} must be the path of a file (SQLite), or postgresql://host/database")
+            return None
+        return None if found is None else Secret(found)
+
+    def schema(self) -> Json:
+        """Return its JSON Schema."""
+        return {"type": "string", "minLength": 1}
+
+
 class LedgerName:
     """The ledger of a budget: ``memory``, ``module:name``, or the address of a server."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.engine.graph.nodes import steps_of
+from penstock.engine.graph.plan import enforced_steps
 from penstock.engine.values.errors import PenstockError, WorkflowError
 from penstock.workflows.loading import load_workflow, policy_documents
 from penstock.workflows.policies.problems import PolicyError
@@ -125,4 +126,18 @@ class RoutePolicies:
                     f"policy {name}: the step {step.processor.id} would never run in a gateway; it has only {told}"
                 )
                 self._problems.add(place, message)
+        for late in _asking_too_late(workflow):
+            message = (
+                f"policy {name}: the step {late} asks a person about an answer of which a part has left; place it as a "
+                "guard without process_output_stream, such as human-review with at: [output], so that answers are held"
+            )
+            self._problems.add(place, message)
         return len(self._problems) == known
+
+
+def _asking_too_late(workflow: Workflow) -> list[str]:
+    """Return the ids of steps that ask about an answer at its end, although its pieces leave as they come."""
+    plans = workflow.plans
+    if plans.release != "live":
+        return []
+    return [step.processor.id for step in enforced_steps(plans.stage("process_output_result")) if step.asks]

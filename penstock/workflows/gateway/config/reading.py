@@ -7,12 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.engine.values.errors import PenstockError
+from penstock.stores.opening import file_of
 from penstock.workflows.gateway.config.client_keys import ClientKeys, read_keys
 from penstock.workflows.gateway.config.crosschecks import COMMAND_LINE, check_gateway, check_upstream
 from penstock.workflows.gateway.config.kinds import read_section
 from penstock.workflows.gateway.config.named import named_policies, named_upstreams, upstream_names
 from penstock.workflows.gateway.config.policies import RoutePolicies
 from penstock.workflows.gateway.config.sections import VERSION, GatewaySection, RouteSection, ShareSection
+from penstock.workflows.gateway.secret import Secret
+from penstock.workflows.loading import load_rule
 from penstock.workflows.policies.environment import with_environment
 from penstock.workflows.policies.files import FileState, file_bytes
 from penstock.workflows.policies.problems import FilePlace, PolicyError, Problems, StopReadingError
@@ -21,7 +25,10 @@ from penstock.workflows.policies.yaml_nodes import MappingNode, read_nodes, text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from penstock.workflows.gateway.config.kinds import FileSection
+    from penstock.workflows.gateway.config.sections import ReviewsSection
     from penstock.workflows.policies.yaml_nodes import PolicyNode
+    from penstock.workflows.review.deciding import MayDecide
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,9 @@ class GatewayDocument:
         section: its file.
         policies: its policies, by the names in the file.
         keys: the keys of clients; None: none is asked for.
+        operators: the keys of those who decide about requests that wait; None: none wait.
+        review_store: the address of the store in which they wait, a file with its folder; None: none wait.
+        may_decide: the rule about which operators may decide; None: all of them.
         environment: the variables that hold keys of providers.
         files: the files that it was made of, each with its state when it was read; None if it could not be read.
     """
@@ -39,6 +49,9 @@ class GatewayDocument:
     section: GatewaySection
     policies: RoutePolicies
     keys: ClientKeys | None = None
+    operators: ClientKeys | None = None
+    review_store: Secret | None = None
+    may_decide: MayDecide | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     files: Mapping[str, FileState | None] = field(default_factory=dict[str, "FileState | None"])
 
@@ -105,12 +118,23 @@ class _GatewayReading:
         return found
 
     def _document(self, section: GatewaySection, folder: str) -> GatewayDocument:
-        keys = self._keys(section, folder)
+        keys = None if section.keys is None else self._keys(section.keys, section.keys.file, "file", folder)
+        asked = section.reviews
+        operators = None if asked is None else self._keys(asked, asked.operators, "operators", folder)
         policies = RoutePolicies(folder, self.problems, self.files)
         for name, place in _policies_of(section):
             policies.load(name, place)
         check_gateway(section, keys, self.environment, self.problems)
-        return GatewayDocument(section, policies, keys, self.environment, self.files)
+        store = None if asked is None else _in_folder(asked.store, folder)
+        rule = None if asked is None else self._rule(asked, folder)
+        return GatewayDocument(section, policies, keys, operators, store, rule, self.environment, self.files)
+
+    def _rule(self, section: ReviewsSection, folder: str) -> MayDecide | None:
+        try:
+            return load_rule(section.may_decide, folder)
+        except PenstockError as error:
+            self.problems.add(section.places.get("may_decide") or FilePlace(folder), str(error))
+            return None
 
     def file(self, name: str) -> GatewaySection | None:
         text = text_of_file(name, FilePlace(name), self.problems, self.files)
@@ -136,13 +160,19 @@ class _GatewayReading:
             for node in named_upstreams(root):
                 check_upstream(node.text, node.place, known, self.problems)
 
-    def _keys(self, section: GatewaySection, folder: str) -> ClientKeys | None:
-        if section.keys is None:
-            return None
-        name = str(Path(folder) / section.keys.file)
-        place = section.keys.places.get("file", FilePlace(name))
+    def _keys(self, section: FileSection, file: str, key: str, folder: str) -> ClientKeys:
+        name = str(Path(folder) / file)
+        place = section.places.get(key, FilePlace(name))
         text = text_of_file(name, place, self.problems, self.files)
         return ClientKeys(()) if text is None else read_keys(text, name, self.problems)
+
+
+def _in_folder(address: Secret, folder: str) -> Secret:
+    """Return the address of a store; the path of a file is found from a folder."""
+    written = address.reveal()
+    if "://" in written and not written.startswith("sqlite:"):
+        return address
+    return Secret(str(Path(folder) / file_of(written)))
 
 
 def _with_route(section: GatewaySection) -> GatewaySection:

@@ -14,6 +14,7 @@ from penstock.workflows.gateway.config.kinds import (
     OneWord,
     Pattern,
     PositiveNumber,
+    RunStoreAddress,
     Seconds,
     Size,
     StoreUrl,
@@ -252,6 +253,28 @@ class ResumeSection(FileSection):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReviewsSection(FileSection):
+    """Requests that guards ask a person about: where they wait, how long, and who may decide."""
+
+    store: Secret = entry(
+        RunStoreAddress(), "A file, or postgresql://… that gateways share, best from the environment: ${REVIEWS_URL}"
+    )
+    operators: str = entry(
+        TextValue(), "The file with hashes of operators' keys, as `penstock serve --new-key NAME --keys FILE` writes."
+    )
+    expires_in: float = entry(
+        Seconds(), "How long a decision may take; later the request is asked about anew.", 604_800.0
+    )
+    may_decide: str | None = entry(
+        TextValue(),
+        "Which operators may decide: `reviewers` for those that a question names, or module:name of a function of the "
+        "request and the operator's name; all of them without it.",
+        None,
+    )
+    lease: float = entry(Seconds(), "After how long an approval may be used again if its gateway died.", 600.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogSection(FileSection):
     """The access log and the records: no text of a request or an answer is in them."""
 
@@ -290,4 +313,9 @@ class GatewaySection(FileSection):
         None,
     )
     resume: ResumeSection = entry(OneSection(ResumeSection), "The streams of resumable routes.", ResumeSection)
+    reviews: ReviewsSection | None = entry(
+        OneSection(ReviewsSection),
+        "Where requests wait that guards ask a person about; without it, they are blocked.",
+        None,
+    )
     log: LogSection = entry(OneSection(LogSection), "The access log and the records.", LogSection)

@@ -10,7 +10,7 @@ from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.model import ToolSpec
 from penstock.formats.wire import is_array, is_object
-from penstock.workflows.gateway.endpoints.endpoint import Endpoint, Refusal, SentEvents
+from penstock.workflows.gateway.endpoints.endpoint import Endpoint, Refusal, SentEvents, index_in
 from penstock.workflows.gateway.endpoints.moderation import moderation_of
 from penstock.workflows.gateway.endpoints.tokens import spelled
 from penstock.workflows.gateway.frames import written
@@ -187,6 +187,7 @@ FRAME: Mapping[str, Spec] = {
 ANSWER = Obj({**FRAME, "choices": EachItem(Obj({**_CHOICE, "message": Obj(_MESSAGE)}))})
 CHUNK = Obj({**FRAME, "choices": EachItem(Obj({**_CHOICE, "delta": Obj(_MESSAGE)}))})
 
+_SECTIONS = (MessagesSection(("messages",), "openai-chat"),)
 _REASONS = {
     "stop": "stop",
     "length": "length",
@@ -209,7 +210,7 @@ class ChatCompletions(Endpoint):
     def sections(self, body: Json) -> Sequence[RequestSection]:
         """Return the messages."""
         del body
-        return (MessagesSection(("messages",), "openai-chat"),)
+        return _SECTIONS
 
     def tools(self, body: Json) -> Mapping[int, ToolSpec]:
         """Return the functions that the client offers."""
@@ -224,22 +225,21 @@ class ChatCompletions(Endpoint):
         """Return the choice's index and the field; for a call, its index, too."""
         path = place.path
         choice: Json = data["choices"][path[1]]
-        index = choice.get("index", path[1])
+        index = index_in(choice, "index", cast("int", path[1]))
         if "logprobs" in path[2:3]:
             return str(index)
         if "tool_calls" in path:
             calls: list[Json] = choice[cast("str", path[2])]["tool_calls"]
             at = cast("int", path[4])
-            return f"{index}.call.{calls[at].get('index', at)}"
+            return f"{index}.call.{index_in(calls[at], 'index', at)}"
         if "function_call" in path:
             return f"{index}.call"
         return f"{index}.{'.'.join(map(str, path[3:]))}"
 
     def ended(self, data: Json) -> tuple[str, ...]:
         """Return the choices that have ended."""
-        return tuple(
-            str(choice.get("index", at)) for at, choice in enumerate(choices_of(data)) if choice.get("finish_reason")
-        )
+        ended = [one for one in enumerate(choices_of(data)) if one[1].get("finish_reason")]
+        return tuple([str(index_in(choice, "index", at)) for at, choice in ended])
 
     def usage(self, data: Json) -> tuple[int, int] | None:
         """Return the tokens that a usage reports."""
@@ -247,7 +247,8 @@ class ChatCompletions(Endpoint):
 
     def finish_reason(self, data: Json) -> str | None:
         """Return why the first choice ended."""
-        reason = next((choice.get("finish_reason") for choice in choices_of(data)), None)
+        choices = choices_of(data)
+        reason = choices[0].get("finish_reason") if choices else None
         return _REASONS.get(reason, "other") if isinstance(reason, str) else None
 
     def tokens(self, value: Value) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from penstock.formats.wire import is_array, is_object
 from penstock.workflows.gateway.endpoints.chat import (
@@ -14,6 +14,7 @@ from penstock.workflows.gateway.endpoints.chat import (
     head_as,
     head_of,
 )
+from penstock.workflows.gateway.endpoints.endpoint import index_in
 from penstock.workflows.gateway.endpoints.texts import TextsSection
 from penstock.workflows.gateway.frames import written
 from penstock.workflows.gateway.json_text import write_json
@@ -93,7 +94,8 @@ class Completions(ChatCompletions):
         """Return the choice's index, and whether it is a thought."""
         path = place.path
         choice: Json = data["choices"][path[1]]
-        return f"{choice.get('index', path[1])}.{'reasoning' if path[-1] == 'reasoning' else 'text'}"
+        index = index_in(choice, "index", cast("int", path[1]))
+        return f"{index}.{'reasoning' if path[-1] == 'reasoning' else 'text'}"
 
     def tokens(self, value: Value) -> str | None:
         """Return the text that the tokens spell; None if words are beside them that the model did not choose."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
-from penstock.workflows.gateway.http import HttpReply
+from penstock.workflows.gateway.http import HttpReply, UpstreamError
 from penstock.workflows.gateway.json_text import read_json, write_json
 from penstock.workflows.gateway.tables import with_values
 
@@ -73,6 +74,20 @@ class SentEvents:
         if data:
             self.first = self.first or (read_json(data) if isinstance(data, bytes) else data)
             self._last = data
+
+    def copied(self) -> SentEvents:
+        """Return a copy, which later events do not change."""
+        made = copy(self)
+        for each in fields(self):
+            if each.name != "spelled":
+                one: Value = getattr(self, each.name)
+                setattr(made, each.name, deepcopy(one))
+        return made
+
+    def set_back(self, before: SentEvents) -> None:
+        """Forget the events since a copy was made: they have not left."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(before, each.name))
 
     @property
     def last(self) -> Json:
@@ -165,10 +180,24 @@ class Endpoint:
         """
         return block.partition(".")[0]
 
+    def part(self, block: str) -> str | None:
+        """Return the part with a text, if a reader joins the texts of an answer in the order of its numbered parts.
+
+        Args:
+            block: the name of the text.
+        """
+        del block
+        return None
+
     def ended(self, data: Json) -> tuple[str, ...]:
         """Return the beginnings of the names of the blocks that end with an event."""
         del data
         return ()
+
+    def opened(self, data: Json) -> str | None:
+        """Return the part that begins with an event: the beginning of the names of its blocks. None if none begins."""
+        del data
+        return None
 
     def ends(self, data: Json) -> bool:
         """Return whether an event says that the whole answer is there: it leaves when all of it is judged."""
@@ -246,3 +275,17 @@ class Endpoint:
     def error_events(self, code: str, message: str, sent: SentEvents) -> Sequence[bytes]:
         """Return the events that end a stream with an error, as bytes."""
         raise NotImplementedError
+
+
+def index_in(holder: Json, key: str, usual: int | None = None) -> int | None:
+    """Return the number of a part, as an event or a choice says it; what is usual where nothing is said.
+
+    Raises:
+        UpstreamError: it is no whole number: clients differ about ``0.0``, ``"0"``, ``true`` and ``-1``.
+    """
+    index: Value = holder.get(key)
+    if index is None:
+        return usual
+    if type(index) is not int or index < 0:
+        raise UpstreamError("malformed", f"the provider sent a part of its answer whose {key} is no whole number")
+    return index

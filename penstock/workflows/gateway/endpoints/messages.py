@@ -8,7 +8,7 @@ from uuid import uuid4
 from penstock.engine.values.errors import MessageError
 from penstock.formats.wire import is_array, is_object
 from penstock.workflows.gateway.endpoints.chat import tool_spec
-from penstock.workflows.gateway.endpoints.endpoint import Endpoint, Refusal, SentEvents
+from penstock.workflows.gateway.endpoints.endpoint import Endpoint, Refusal, SentEvents, index_in
 from penstock.workflows.gateway.endpoints.messages_sections import (
     EDITED,
     ConversationSection,
@@ -77,7 +77,7 @@ class Messages(Endpoint):
     def sections(self, body: Json) -> Sequence[RequestSection]:
         """Return the system prompt and the messages."""
         del body
-        return SystemSection(), ConversationSection()
+        return _SECTIONS
 
     def tools(self, body: Json) -> Mapping[int, ToolSpec]:
         """Return the tools that the client runs.
@@ -101,7 +101,8 @@ class Messages(Endpoint):
     def block(self, place: Place, data: Json) -> str:
         """Return the name of a text, a thought or a call: the index of its block, and its kind."""
         path, kind = place.path, place.field.kind
-        index: Value = next((key for key in path if isinstance(key, int)), data.get("index", 0))
+        found = next((key for key in path if isinstance(key, int)), None)
+        index = index_in(data, "index", 0) if found is None else found
         if kind == "text" and path[-1] == "text":
             return f"0.{index}.text"
         if kind in _CALL_KINDS:
@@ -111,12 +112,23 @@ class Messages(Endpoint):
             holder = holder[key]
         return f"0.{index}.{'summary' if str(holder.get('type')).startswith('compaction') else 'thinking'}"
 
+    def part(self, block: str) -> str:
+        """Return the content block with a text."""
+        return block.rpartition(".")[0]
+
     def ended(self, data: Json) -> tuple[str, ...]:
         """Return the block that ends; or all, where the message ends."""
         kind = data.get("type")
         if kind == "content_block_stop":
-            return (f"0.{data.get('index', 0)}",)
+            return (f"0.{index_in(data, 'index', 0)}",)
         return ("0",) if kind in ("message_delta", "message_stop") else ()
+
+    def opened(self, data: Json) -> str | None:
+        """Return the block that begins; or all, where the message begins."""
+        kind = data.get("type")
+        if kind == "content_block_start":
+            return f"0.{index_in(data, 'index', 0)}"
+        return "0" if kind == "message_start" else None
 
     def overtakes(self, data: Json) -> bool:
         """Return whether it is a ping."""
@@ -215,6 +227,7 @@ class CountTokens(Messages):
 
 
 _COUNTS = ("input_tokens", "output_tokens")
+_SECTIONS = SystemSection(), ConversationSection()
 
 
 def _added_tools(body: Json) -> Iterator[tuple[str, Value]]:

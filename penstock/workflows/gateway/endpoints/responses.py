@@ -9,7 +9,7 @@ from penstock.engine.values.model import ToolSpec
 from penstock.engine.values.terms import is_code
 from penstock.formats.wire import is_array, is_object
 from penstock.workflows.gateway.endpoints.chat import tokens_of, tool_spec
-from penstock.workflows.gateway.endpoints.endpoint import Endpoint, Refusal, SentEvents
+from penstock.workflows.gateway.endpoints.endpoint import Endpoint, Refusal, SentEvents, index_in
 from penstock.workflows.gateway.endpoints.moderation import moderation_of
 from penstock.workflows.gateway.endpoints.responses_sent import NO_USAGE, ResponseSent, new_response, refusing
 from penstock.workflows.gateway.endpoints.responses_tables import ANSWER, EVENTS, REQUEST
@@ -28,6 +28,7 @@ _KEPT = (
     "keeps nothing. Keep answers yourself, and send them as `input`"
 )
 
+_SECTIONS = TextSection(("instructions",), "system"), MessagesSection(("input",), "openai-responses")
 _CALL_KEYS = frozenset({"arguments", "input", "code", "diff", "name", "call_id"})
 _OPERATIONS = frozenset({"action", "actions"})
 
@@ -49,7 +50,7 @@ class Responses(Endpoint):
     def sections(self, body: Json) -> Sequence[RequestSection]:
         """Return the instructions, and the items of the conversation."""
         del body
-        return TextSection(("instructions",), "system"), MessagesSection(("input",), "openai-responses")
+        return _SECTIONS
 
     def tools(self, body: Json) -> Mapping[int, ToolSpec]:
         """Return the tools that the client runs: functions by their names, others by their types."""
@@ -85,10 +86,19 @@ class Responses(Endpoint):
         if kind == "response.output_item.done":
             return (item,)
         if "shell_call_output_content" in kind:
-            return (f"{item}.output.{data.get('command_index')}",)
-        return tuple(
-            f"{item}.{group}.{data[key]}" for group, key in _GROUPS.items() if isinstance(data.get(key), int)
-        ) or (f"{item}.call",)
+            return (f"{item}.output.{index_in(data, 'command_index')}",)
+        parts = [(group, index_in(data, key)) for group, key in _GROUPS.items()]
+        return tuple(f"{item}.{group}.{index}" for group, index in parts if index is not None) or (f"{item}.call",)
+
+    def opened(self, data: Json) -> str | None:
+        """Return the item or the part that begins; or all, where the response begins."""
+        kind = str(data.get("type"))
+        if kind == "response.created":
+            return ""
+        if kind == "response.output_item.added":
+            return _item_of(data)
+        group = _OPENING.get(kind)
+        return None if group is None else f"{_item_of(data)}.{group}.{index_in(data, _GROUPS[group])}"
 
     def ends(self, data: Json) -> bool:
         """Return whether an event is the last one of a response."""
@@ -163,6 +173,14 @@ _GROUPS = {
 }
 """By the list of an item, the key of an event that says which entry of it the event is about."""
 
+_OPENING = {
+    "response.content_part.added": "content",
+    "response.reasoning_part.added": "content",
+    "response.reasoning_summary_part.added": "summary",
+    "response.shell_call_command.added": "command",
+}
+"""By the event with which an entry begins, the list."""
+
 
 def _response_of(data: Json) -> Json:
     """Return the response of an event, or the whole answer."""
@@ -175,12 +193,12 @@ def _is_call(item: Json) -> bool:
 
 
 def _item_of(data: Json) -> str:
-    """Return the place of an event's item in the output; its id if the event does not say the place."""
-    place = data.get("output_index")
-    if isinstance(place, int):
+    """Return the place of an event's item in the output; its id, or its call's, if the event does not say the place."""
+    place = index_in(data, "output_index")
+    if place is not None:
         return str(place)
     item = data.get("item")
-    name = data.get("item_id") or (item.get("id") if is_object(item) else None)
+    name = data.get("item_id") or (item.get("id") or item.get("call_id") if is_object(item) else None)
     return f"?{name.replace('.', '_')}" if isinstance(name, str) and is_code(name) else "?"
 
 
@@ -201,11 +219,12 @@ def _in_event(path: Path, item: str, data: Json) -> str:
     kind = str(data.get("type"))
     if "shell_call_output_content" in kind:
         more = f"+{path[1]}" if path[0] == "output" and path[1] else ""
-        return f"{item}.output.{data.get('command_index')}{more}.{path[-1]}"
+        return f"{item}.output.{index_in(data, 'command_index')}{more}.{path[-1]}"
     for group, key in _GROUPS.items():
-        if key in data:
+        index = index_in(data, key)
+        if index is not None:
             own = "refusal" if "refusal" in (*path, *kind.split(".")) else "text"
-            return f"{item}.{group}.{data[key]}" if group == "command" else f"{item}.{group}.{data[key]}.{own}"
+            return f"{item}.{group}.{index}" if group == "command" else f"{item}.{group}.{index}.{own}"
     return f"{item}.call" if path[-1] in _CALL_KEYS or "call" in kind else f"{item}.{kind.removesuffix('.delta')}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
@@ -18,6 +18,21 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 ABORT = "penstock.abort"
 """The extension under which our server offers to cut a connection: a function without arguments."""
 
+WATCH = "penstock.watch"
+"""The extension under which our server offers its `ConnectionWatch`."""
+
+
+class ConnectionWatch(Protocol):
+    """Tells when a client's connection is gone. Without it, a task has to wait in ``receive``."""
+
+    def add(self, on_gone: Callable[[], None]) -> bool:
+        """Call a function when the connection is gone; return whether it is open now."""
+        ...
+
+    def discard(self, on_gone: Callable[[], None]) -> None:
+        """Call it no more."""
+        ...
+
 
 def headers_of(scope: Scope) -> Headers:
     """Return the headers of a request, names in lower case."""
@@ -31,11 +46,10 @@ def header_bytes(scope: Scope) -> int:
 
 def raw_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
     """Return headers as ASGI takes them. A character that no header may have becomes a question mark."""
-    return [(name.encode("latin-1", "replace"), _safe(value)) for name, value in headers]
-
-
-def _safe(value: str) -> bytes:
-    return value.encode("latin-1", "replace").translate(_SAFE)
+    return [
+        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace").translate(_SAFE))
+        for name, value in headers
+    ]
 
 
 _SAFE = bytes(each if each == ord("\t") or (each >= ord(" ") and each != 0x7F) else ord("?") for each in range(256))  # noqa: PLR2004 - DEL

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from penstock.workflows.gateway.http import HttpReply
-    from penstock.workflows.gateway.serving.asgi import Receive, Scope, Send
+    from penstock.workflows.gateway.serving.asgi import ConnectionWatch, Receive, Scope, Send
     from penstock.workflows.web.released import ReleasedStream
 
 from penstock.workflows.gateway.http import StreamedBody
-from penstock.workflows.gateway.serving.asgi import ABORT, raw_headers
+from penstock.workflows.gateway.serving.asgi import ABORT, WATCH, raw_headers
 
 _NO_CONTENT = 204
 
@@ -75,6 +75,7 @@ class ClientSide:
         self._last = time.monotonic()
         self._life: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
         self._sending = False
         self._signs = False
         self.end: End | None = None
@@ -87,7 +88,11 @@ class ClientSide:
         assert task is not None  # noqa: S101 - coroutines run in tasks
         loop = asyncio.get_running_loop()
         self._task = task
-        self._watcher = loop.create_task(self._watch())
+        watch: ConnectionWatch | None = self._scope.get("extensions", {}).get(WATCH)
+        if watch is None:
+            self._watcher = loop.create_task(self._watch())
+        elif not watch.add(self._gone):
+            self._gone()
         self._timer = loop.call_later(self._pause(), self._look)
         return self
 
@@ -95,7 +100,12 @@ class ClientSide:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """Stop watching. The cancellation that this object asked for ends here."""
-        self._watcher.cancel()
+        watch: ConnectionWatch | None = self._scope.get("extensions", {}).get(WATCH)
+        if watch is not None:
+            watch.discard(self._gone)
+        watcher, self._watcher = self._watcher, None  # it holds this object: without the cycle, all goes at once
+        if watcher is not None:
+            watcher.cancel()
         self._timer.cancel()
         if self.end is None:
             return False
@@ -191,6 +201,9 @@ class ClientSide:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self._gone()
+
+    def _gone(self) -> None:
         self._stop("gone")
 
     def _stop(self, why: End) -> None:

@@ -1,4 +1,4 @@
-"""The edge of the gateway: health, metrics and the list of models, with Starlette."""
+"""The edge of the gateway: health, metrics, the list of models and reviews, with Starlette."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from penstock.workflows.gateway.served import Served
 from penstock.workflows.gateway.serving.asgi import headers_of
 from penstock.workflows.gateway.serving.metrics import CONTENT_TYPE
 from penstock.workflows.gateway.serving.refusals import NotServedError
+from penstock.workflows.gateway.serving.reviews import review_endpoints
 from penstock.workflows.gateway.tables import is_term
 from penstock.workflows.gateway.upstreams.headers import client_key
 from penstock.workflows.gateway.upstreams.pool import Trip
@@ -77,6 +78,7 @@ def edge_app(gateway: Shown) -> Starlette:
             Endpoint("/metrics", edge.metrics, methods=["GET"]),
             Endpoint("/v1/models", edge.models, methods=["GET"]),
             Endpoint("/v1/models/{id:path}", edge.model, methods=["GET"]),
+            *review_endpoints(gateway),
             *(Endpoint(route.path, _Check(gateway, route)) for route in check_routes(lambda: _guards(gateway))),
         ],
         exception_handlers={404: _not_found, 405: _not_found},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from penstock.workflows.gateway.endpoints.registry import ENDPOINTS
+from penstock.workflows.gateway.reviewing import sweep
 from penstock.workflows.gateway.served import ACCESS, RecordFile, Served
 from penstock.workflows.gateway.serving.edge import edge_app
 from penstock.workflows.gateway.serving.metrics import GatewayMetrics
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from penstock.workflows.gateway.serving.asgi import Receive, Scope, Send
     from penstock.workflows.gateway.serving.routes import Routes
     from penstock.workflows.gateway.serving.tracing import Traces
+
+
+_SWEEP_SECONDS = 3600.0
 
 
 class Gateway:
@@ -126,6 +130,7 @@ class Gateway:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.files.follow, self._took, lambda: self.metrics.reloads.add("failed"))
+                tasks.start_soon(self._sweep)
                 yield
                 tasks.cancel_scope.cancel()
         finally:
@@ -134,6 +139,17 @@ class Gateway:
             await self._state.close()
             if self._records is not None:
                 self._records.close()
+
+    async def _sweep(self) -> None:
+        """Delete what waited for operators and is of no use any more, again and again, until it is cancelled."""
+        while True:
+            reviews, section = self.routes.reviews, self.routes.section.reviews
+            if reviews is not None and section is not None:
+                try:
+                    await sweep(reviews, section.expires_in)
+                except Exception as error:  # noqa: BLE001 - a sweep that failed must not be the last
+                    LOG.error("old reviews cannot be deleted: %s", type(error).__name__)
+            await anyio.sleep(_SWEEP_SECONDS)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()  # lifespan.startup

@@ -99,9 +99,11 @@ class Histogram:
     def add(self, *labels: str, value: float) -> None:
         """Add a value."""
         with self._lock:
-            if labels not in self._series and len(self._series) >= _MOST_SERIES:
-                labels = ("other",) * len(self.labels)
-            counts = self._series.setdefault(labels, [0.0] * (len(SECONDS) + 2))
+            counts = self._series.get(labels)
+            if counts is None:
+                if len(self._series) >= _MOST_SERIES:
+                    labels = ("other",) * len(self.labels)
+                counts = self._series.setdefault(labels, [0.0] * (len(SECONDS) + 2))
             counts[bisect_left(SECONDS, value)] += 1
             counts[-1] += value
 

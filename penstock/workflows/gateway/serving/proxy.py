@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 import traceback
-from contextlib import AsyncExitStack, aclosing, nullcontext
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Callable
 
     from penstock.workflows.gateway.endpoints.endpoint import Endpoint
-    from penstock.workflows.gateway.exchange import Guards
+    from penstock.workflows.gateway.guards import Guards
     from penstock.workflows.gateway.http import Upstream
     from penstock.workflows.gateway.serving.asgi import Receive, Scope, Send
     from penstock.workflows.gateway.serving.routes import Route, Routes
@@ -204,8 +204,11 @@ class _Request:
             if route.rate is not None:
                 by_key = route.section.rate is not None and route.section.rate.by == "key"
                 await route.rate.take(client if by_key else "")
-            async with nullcontext() if route.slots is None else route.slots.taken():
+            if route.slots is None:
                 await self._exchange(side, route, client)
+            else:
+                async with route.slots.taken():
+                    await self._exchange(side, route, client)
         except NotServedError as error:
             await side.reply(self._refused(error))
         except Exception as error:  # noqa: BLE001 - the client is told that it failed, the operator where
@@ -251,21 +254,20 @@ class _Request:
             upstream = cached
         guards = self._guards(route, client)
         try:
-            async with AsyncExitStack() as stack:
-                try:
-                    reply = await stack.enter_async_context(exchange(self._endpoint, request, guards, upstream))
-                except Exception:
-                    if cached is None or cached.hit is None:
-                        raise
-                    self._served.cached = True
-                    reply = HttpReply(200, cached.hit.headers, cached.hit.body)
+            async with exchange(self._endpoint, request, guards, upstream) as reply:
                 await self._send(side, reply, cached, route)
+        except Exception:
+            if cached is None or cached.hit is None:
+                raise
+            self._served.cached = True
+            await self._send(side, HttpReply(200, cached.hit.headers, cached.hit.body), cached, route)
         finally:
             self._served.add_trip(trip)
             if self._served.error == "guard_failed" and self._served.reason:
                 LOG.error("request %s failed: %s", self._served.request_id, self._served.reason)
             if cached is not None:
-                await cached.end(self._kept if self._served.outcome == "ok" else None)
+                keep = self._served.outcome == "ok" and not self._served.review  # an approval lets one answer pass
+                await cached.end(self._kept if keep else None)
 
     def _guards(self, route: Route, client: str) -> Guards:
         """Return the guards of this request, with the shadows that were drawn for it."""

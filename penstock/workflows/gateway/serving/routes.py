@@ -15,10 +15,12 @@ from penstock.processors.budgets.cost_ledger import InMemoryLedger
 from penstock.processors.budgets.prices import Price
 from penstock.processors.budgets.token_cost_control import TokenCostControl
 from penstock.processors.recovery.pacing import Backoff, CircuitBreaker
+from penstock.stores.opening import open_storage
 from penstock.workflows.gateway.budget import Budget
 from penstock.workflows.gateway.config.ledgers import ledger_of, ledger_place, state_of
 from penstock.workflows.gateway.endpoints.endpoint import Refusal
-from penstock.workflows.gateway.exchange import Guards
+from penstock.workflows.gateway.guards import Guards
+from penstock.workflows.gateway.reviewing import RouteReviews
 from penstock.workflows.gateway.secret import Secret
 from penstock.workflows.gateway.serving.cache import AnswerCache
 from penstock.workflows.gateway.serving.limits import LocalRateLimit, RateLimit, Slots
@@ -26,6 +28,7 @@ from penstock.workflows.gateway.serving.refusals import NotServedError
 from penstock.workflows.gateway.serving.shared_cache import SharedAnswerCache
 from penstock.workflows.gateway.upstreams.pool import Choice, Pool
 from penstock.workflows.gateway.upstreams.provider import Timeouts, UpstreamProvider
+from penstock.workflows.review.reviews import Reviews
 from penstock.workflows.web.released import ReleasedLog
 from penstock.workflows.web.shared_streams import SharedReleasedLog
 
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.ledgers import CostLedger, Window
     from penstock.engine.values.protocols import Observer
     from penstock.engine.values.shared import Breaker, SharedState
+    from penstock.stores.postgres.storage import PostgresStorage
+    from penstock.stores.sqlite.storage import SQLiteStorage
     from penstock.workflows.gateway.config.client_keys import ClientKeys
     from penstock.workflows.gateway.config.reading import GatewayDocument
     from penstock.workflows.gateway.config.sections import (
@@ -126,6 +131,8 @@ class Routes:
         routes: the routes, in order.
         checks: the guards of the checks for other products; None: there are none.
         released: keeps the streams of resumable routes; None: no route is resumable.
+        reviews: the requests that wait for an operator; None: none wait.
+        operators: the keys of operators.
     """
 
     section: GatewaySection
@@ -133,6 +140,24 @@ class Routes:
     routes: tuple[Route, ...]
     checks: Workflow | None = None
     released: ReleasedLog | None = None
+    reviews: Reviews | None = None
+    operators: ClientKeys | None = None
+
+    def operator(self, key: str | None) -> str:
+        """Return the name of an operator.
+
+        Raises:
+            NotServedError: nothing waits here, or its key is missing, wrong, or that of a client.
+        """
+        if self.reviews is None or self.operators is None:
+            raise NotServedError(404, "not_found", "no request waits here; name a store under reviews:")
+        name = self.operators.name_of(key)
+        if name is None and self.keys is not None and self.keys.name_of(key) is not None:
+            raise NotServedError(403, "not_an_operator", "clients cannot decide; send the key of an operator")
+        if name is None:
+            told = "send the key of an operator" if key is None else "this key is not known here, or its time is over"
+            raise NotServedError(401, "invalid_api_key", told)
+        return name
 
     def client(self, key: str | None) -> str:
         """Return the name of a client; empty if none is asked for.
@@ -187,11 +212,22 @@ class RouteState:
         kept: by kind, route and section, the object.
         used: the keys that were asked for since the last `forget_unused`.
         states: what replicas share, by address and name; open until `close`, since requests may still use them.
+        stores: the stores of requests that wait, by address; open as long.
     """
 
     kept: dict[tuple[object, ...], object] = field(default_factory=dict[tuple[object, ...], object])
     used: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     states: dict[tuple[Secret, str], SharedState] = field(default_factory=dict[tuple[Secret, str], "SharedState"])
+
+    stores: dict[Secret, SQLiteStorage | PostgresStorage] = field(
+        default_factory=dict[Secret, "SQLiteStorage | PostgresStorage"]
+    )
+
+    def store(self, address: Secret) -> SQLiteStorage | PostgresStorage:
+        """Return the store at an address; a file that is not there is made."""
+        if address not in self.stores:
+            self.stores[address] = open_storage(address.reveal(), creates=True)
+        return self.stores[address]
 
     def get(self, make: Callable[[], object], *key: object) -> object:
         """Return the object of a key, made if there is none yet."""
@@ -207,8 +243,8 @@ class RouteState:
         return self.states[url, name]
 
     async def close(self) -> None:
-        """Close the connections to servers that replicas share."""
-        for one in self.states.values():
+        """Close the connections to servers that replicas share, and the stores."""
+        for one in (*self.states.values(), *self.stores.values()):
             await one.close()
 
     def forget_unused(self) -> None:
@@ -231,6 +267,9 @@ def build_routes(
     section = document.section
     providers = {name: _provider(name, one, document.environment) for name, one in section.upstreams.items()}
     routes = tuple(_route(one, document, providers, client, state, observers) for one in section.routes)
+    reviews = _reviews(document, state)
+    if reviews is not None:
+        routes = tuple(_reviewed(route, reviews) for route in routes)
     released = (
         _released(section.resume, _shared(document, section.resume.store, state), state)
         if any(one.resumable for one in section.routes)
@@ -238,7 +277,21 @@ def build_routes(
     )
     state.forget_unused()
     checks = None if section.checks is None else document.policies[section.checks]
-    return Routes(section, document.keys, routes, checks, released)
+    return Routes(section, document.keys, routes, checks, released, reviews, document.operators)
+
+
+def _reviews(document: GatewayDocument, state: RouteState) -> Reviews | None:
+    section, address = document.section.reviews, document.review_store
+    if section is None or address is None:
+        return None
+    store, rule = state.store(address), document.may_decide
+    return Reviews(store, expires_in=section.expires_in, lease=section.lease, may_decide=rule)
+
+
+def _reviewed(route: Route, reviews: Reviews) -> Route:
+    """Return a route whose guards may ask an operator."""
+    kept = RouteReviews(reviews, route.name, route.guards.fingerprint)
+    return replace(route, guards=replace(route.guards, reviews=kept))
 
 
 def _released(section: ResumeSection, shared: SharedState | None, state: RouteState) -> ReleasedLog:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import time
@@ -41,9 +42,20 @@ def serve(gateway: Gateway, say: Callable[[str], None]) -> None:
         host = f"[{listen.host}]" if ":" in listen.host else listen.host
         server = server_of(gateway)
         _read_at_hangup(gateway)  # before anybody knows the address: the signal would end the process
+        _keep_started()
         say(f"Penstock gateway: http://{host}:{listener.getsockname()[1]}")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
+
+
+def _keep_started() -> None:
+    """Exclude the objects of the start from garbage collection: they stay, and a full collection took 30 ms.
+
+    The process serves the gateway and nothing else. An application that holds one decides this itself. Looking for
+    garbage less often would spare a request 3 % of its time, but an open stream then took 6 to 13 kB more.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _read_at_hangup(gateway: Gateway) -> None:

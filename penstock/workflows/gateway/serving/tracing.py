@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+    from types import TracebackType
 
     from penstock.workflows.gateway.http import Headers
     from penstock.workflows.gateway.served import Served
@@ -46,11 +47,19 @@ class RequestTrace(Protocol):
 class NoTraces:
     """Makes no spans: the client's ``traceparent`` goes on to the provider as it came."""
 
-    @contextmanager
-    def request(self, headers: Headers, method: str, path: str) -> Generator[NoTraces]:
+    def request(self, headers: Headers, method: str, path: str) -> NoTraces:
         """Do nothing."""
         del headers, method, path
-        yield self
+        return self
+
+    def __enter__(self) -> Self:
+        """Do nothing."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Do nothing."""
 
     def trace_id(self) -> str:
         """Return an empty id."""
@@ -70,6 +79,8 @@ class NoTraces:
 
 def tell(trace: RequestTrace, served: Served) -> None:
     """Set the attributes of the span of a request that has ended. They hold no text of it."""
+    if isinstance(trace, NoTraces):
+        return
     known: dict[str, str | int] = {
         "http.response.status_code": served.status,
         "penstock.route": served.route,

@@ -62,10 +62,11 @@ class Client:
             UpstreamError: the provider cannot be reached, is silent for too long, or answers with a redirect.
         """
         response = await self._response(provider, request)
-        if response.status in _REDIRECTS and response.status != _NOT_MODIFIED:
+        reply = ProviderReply(provider, response)
+        if reply.status in _REDIRECTS and reply.status != _NOT_MODIFIED:
             response.close()
             raise UpstreamError("malformed", f"{provider.name} answers with a redirect, which is not followed")
-        return ProviderReply(provider, response)
+        return reply
 
     async def _response(self, provider: UpstreamProvider, request: HttpRequest) -> aiohttp.ClientResponse:
         """Return the reply of a provider, of which status and headers were read.
@@ -95,23 +96,27 @@ class Client:
 
     def _timeout(self, waits: Timeouts) -> aiohttp.ClientTimeout:
         """Return the limits until the headers are there."""
-        if waits not in self._timeouts:
+        found = self._timeouts.get(waits)
+        if found is None:
             # `total` bounds a provider that sends its headers byte by byte.
-            self._timeouts[waits] = aiohttp.ClientTimeout(
-                total=waits.total, sock_connect=waits.connect, sock_read=waits.first
-            )
-        return self._timeouts[waits]
+            found = aiohttp.ClientTimeout(total=waits.total, sock_connect=waits.connect, sock_read=waits.first)
+            self._timeouts[waits] = found
+        return found
 
 
 class ProviderReply:
     """The reply of a provider, of which the body is still to be read. See `UpstreamReply`.
 
     One timer looks after a silent provider: to set one for each piece would cost more than to read it.
+
+    Attributes:
+        status: the HTTP status.
     """
 
-    __slots__ = ("_cancel", "_provider", "_response", "_since", "_started")
+    __slots__ = ("_cancel", "_provider", "_response", "_since", "_started", "status")
 
     def __init__(self, provider: UpstreamProvider, response: aiohttp.ClientResponse) -> None:
+        self.status = response.status
         self._provider = provider
         self._response = response
         self._started = time.monotonic()
@@ -132,11 +137,6 @@ class ProviderReply:
             self._cancel = call_later(left, self._look)
         else:
             self._response.content.set_exception(aiohttp.SocketTimeoutError())
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return self._response.status
 
     @property
     def headers(self) -> Headers:

@@ -42,6 +42,9 @@ _OF_ACCOUNT = frozenset({"openai-organization", "openai-project", "anthropic-org
 _OF_SITE = frozenset(
     {"alt-svc", "date", "location", "server", "set-cookie", "strict-transport-security", "www-authenticate"}
 )
+_NOT_FOR_CLIENTS = _OF_CONNECTION | _OF_SITE
+_NOT_FOR_PROVIDERS = _OF_CONNECTION | _OF_CLIENT
+_NOT_FOR_KEY_OWNERS = _NOT_FOR_PROVIDERS | _OF_ACCOUNT
 
 
 def towards_provider(request: HttpRequest, provider: UpstreamProvider) -> list[tuple[str, str]]:
@@ -52,17 +55,14 @@ def towards_provider(request: HttpRequest, provider: UpstreamProvider) -> list[t
         provider: the provider.
     """
     named = _named_by_connection(request.headers)
-    account = frozenset[str]() if provider.passes_keys else _OF_ACCOUNT
+    dropped = _NOT_FOR_PROVIDERS if provider.passes_keys else _NOT_FOR_KEY_OWNERS
     made = [
-        (name, value)
-        for name, value in request.headers
-        if name not in _OF_CONNECTION
-        and name not in _OF_CLIENT
-        and name not in account
-        and name not in named
-        and not name.startswith(_OF_CLIENT_PREFIXES)
+        one
+        for one in request.headers
+        if one[0] not in dropped and one[0] not in named and not one[0].startswith(_OF_CLIENT_PREFIXES)
     ]
-    made += [(name, value.reveal()) for name, value in provider.headers]
+    if provider.headers:
+        made += [(name, value.reveal()) for name, value in provider.headers]
     if provider.key is not None:
         made.append(_key_header(request.path, provider))
     elif provider.passes_keys:
@@ -72,13 +72,9 @@ def towards_provider(request: HttpRequest, provider: UpstreamProvider) -> list[t
 
 def towards_client(headers: Iterable[tuple[str, str]]) -> Headers:
     """Return the headers of a provider's reply without those of the connection and of its site."""
-    given = tuple((name.lower(), value) for name, value in headers)
+    given = [(name.lower(), value) for name, value in headers]
     named = _named_by_connection(given)
-    return tuple(
-        (name, value)
-        for name, value in given
-        if name not in _OF_CONNECTION and name not in _OF_SITE and name not in named
-    )
+    return tuple([one for one in given if one[0] not in _NOT_FOR_CLIENTS and one[0] not in named])
 
 
 def client_key(headers: Headers) -> str | None:
@@ -97,7 +93,7 @@ def _key_header(path: str, provider: UpstreamProvider) -> tuple[str, str]:
     return name, f"Bearer {key}" if name == "authorization" else key
 
 
-def _named_by_connection(headers: Headers) -> frozenset[str]:
+def _named_by_connection(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
     """Return the headers that ``connection`` names: they are for the next hop only."""
     value = ",".join([value for name, value in headers if name == "connection"])
     return frozenset([one.strip().lower() for one in value.split(",")]) if value else _NONE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random as chance
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,9 @@ from penstock.workflows.gateway.http import UpstreamError
 from penstock.workflows.gateway.upstreams.safe_breaker import SafeBreaker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
 
     from penstock.engine.values.protocols import Clock
     from penstock.engine.values.shared import Breaker
@@ -118,8 +118,7 @@ class Pool:
         """Return the pool as the `Upstream` of one request."""
         return BoundPool(self, trip)
 
-    @asynccontextmanager
-    async def send(self, request: HttpRequest, trip: Trip) -> AsyncGenerator[ProviderReply]:
+    def send(self, request: HttpRequest, trip: Trip) -> AbstractAsyncContextManager[ProviderReply]:
         """Send a request; leaving the block ends it.
 
         Args:
@@ -129,13 +128,10 @@ class Pool:
         Raises:
             UpstreamError: no provider can be reached, or all circuits are open.
         """
-        reply = await self._reply(request, trip)
-        try:
-            yield reply
-        finally:
-            reply.close()
+        return _Sending(self, request, trip)
 
-    async def _reply(self, request: HttpRequest, trip: Trip) -> ProviderReply:
+    async def reply(self, request: HttpRequest, trip: Trip) -> ProviderReply:
+        """Send a request, and return the reply, which the caller closes; see `send`."""
         order = await self._order()
         while True:
             provider = order[trip.attempts % len(order)]
@@ -219,6 +215,28 @@ class Pool:
             return 0.0
         wait = self._backoff.seconds(trip.attempts - len(order), self._random)
         return max(wait, self._backoff.spread(reason.wait, self._random)) if reason.wait else wait
+
+
+class _Sending:
+    """One request to the providers of a pool."""
+
+    __slots__ = ("_pool", "_reply", "_request", "_trip")
+
+    def __init__(self, pool: Pool, request: HttpRequest, trip: Trip) -> None:
+        self._pool = pool
+        self._request = request
+        self._trip = trip
+
+    async def __aenter__(self) -> ProviderReply:
+        """Send it."""
+        reply = self._reply = await self._pool.reply(self._request, self._trip)
+        return reply
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the reply."""
+        self._reply.close()
 
 
 @dataclass(frozen=True, slots=True)

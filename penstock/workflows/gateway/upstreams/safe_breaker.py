@@ -47,7 +47,8 @@ class SafeBreaker:
 
     async def _asked(self, ask: Callable[[str], object], provider: str, *, otherwise: bool | None) -> bool:
         try:
-            return bool(await resolved(ask(provider)))
+            told = ask(provider)
+            return bool(told if told is None or isinstance(told, bool) else await resolved(told))
         except Exception as error:  # noqa: BLE001 - of a server, or of code of the operator's
             _LOG.warning("the circuit breaker cannot be asked: %s", type(error).__name__)
             return bool(otherwise)
