@@ -39,6 +39,7 @@ from penstock import (
     processor,
 )
 from penstock.engine import UsageError
+from penstock.processors.guards import Restore
 from penstock.workflows.adapters.agent_framework import GuardBlockedError, as_middleware
 from tests.workflows.adapters.agent_framework_client import (
     BLOCKS,
@@ -439,3 +440,15 @@ async def test_a_text_with_a_call_that_is_held_for_the_result(streamed: bool) ->
     if streamed:
         assert "".join(update.text for update in updates) == response.text == "I look done"
     assert asked == ["x"]
+
+
+@both_ways
+async def test_a_token_in_a_session_keeps_its_meaning(streamed: bool) -> None:
+    """Values of a later run get other numbers, though its input is checked before the session brings the history."""
+    client = Client([text("Hello.")], [text("Hello [EMAIL_1].")])
+    guards = as_middleware(PIIDetector(redaction_method="token", phase="input"), Restore())
+    agent, session = Agent(client, middleware=guards), AgentSession()
+    for name in ("ann", "bob"):
+        await run(agent, f"I am {name}@example.com", streamed=streamed, session=session)
+    told = [message.text for message in session.state["in_memory"]["messages"]]
+    assert told == ["I am [EMAIL_1]", "Hello.", "I am [EMAIL_2]", "Hello [EMAIL_1]."]

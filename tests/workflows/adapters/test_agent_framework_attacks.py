@@ -247,6 +247,7 @@ server.run("stdio")
 '''
 
 
+@pytest.mark.rest
 @both_ways
 @pytest.mark.parametrize("query", ["mail", "other"])
 async def test_the_whole_answer_of_an_mcp_server_does_not_pass_beside_its_text(

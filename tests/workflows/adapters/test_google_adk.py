@@ -20,6 +20,7 @@ from google.genai import types
 from pydantic import PrivateAttr
 
 from penstock import PIIDetector
+from penstock.processors.guards import Restore
 from penstock.workflows.adapters.google_adk import as_plugin, tripwire_of
 from penstock.workflows.adapters.google_adk.answers import read_contents, write_contents
 from penstock.workflows.adapters.google_adk.model import waiting, wrap
@@ -197,6 +198,7 @@ async def test_a_picture_in_the_users_message_is_read_or_refused() -> None:
     ]
 
 
+@pytest.mark.rest
 async def test_a_signature_goes_with_the_text_that_it_signs() -> None:
     """The provider would refuse it beside another text."""
     for text, kept in (("Write to ada@example.com", None), ("Fine", b"sign")):
@@ -268,3 +270,17 @@ async def test_what_the_model_reports_beside_its_answer_is_not_passed_on() -> No
     events, session = await events_of(runner_of(LlmAgent(name="agent", model=Searches()), HIDES), "Hi")
     assert events[-1].content.parts[0].text == "Fine"
     assert "ada@" not in repr(events) + repr(session)
+
+
+async def test_a_token_in_a_session_keeps_its_meaning() -> None:
+    """Values of a later run get other numbers, though its message is checked before ADK brings the session."""
+    model = answering(lambda _: types.Part(text="Hello [EMAIL_1]."))
+    guards = PIIDetector(redaction_method="token", phase="input"), Restore()
+    runner = runner_of(LlmAgent(name="agent", model=model), *guards)
+    _, session = await events_of(runner, "I am ann@example.com")
+    message = types.Content(role="user", parts=[types.Part(text="I am bob@example.com")])
+    async for _ in runner.run_async(user_id="u", session_id=session.id, new_message=message):
+        pass
+    kept: Any = await runner.session_service.get_session(app_name="app", user_id="u", session_id=session.id)
+    told = [event.content.parts[0].text for event in kept.events]
+    assert told == ["I am [EMAIL_1]", "Hello ann@example.com.", "I am [EMAIL_2]", "Hello [EMAIL_1]."]

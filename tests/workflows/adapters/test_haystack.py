@@ -38,6 +38,7 @@ from penstock import (
     processor,
 )
 from penstock.engine import Answer, Overrides, UsageError
+from penstock.processors.tools import ToolPolicy
 from penstock.workflows.adapters.haystack import as_agent, as_chat_generator, as_router, tripwire_of
 from tests.hosts import cases, hard_cases  # noqa: F401 - adds its cases
 from tests.hosts.contract import Job, Seen, strings
@@ -1191,3 +1192,17 @@ def test_other_outputs_of_a_generator_are_read() -> None:
     assert (left["found"][1].content, left["found"][1].meta) == ("Ask [EMAIL]", {"page": 3})
     assert (left["raw"], left["count"]) == (b"[EMAIL]", 7)
     assert guard.run(user("Nothing")) == {"replies": [], "count": 7}
+
+
+def test_a_call_that_a_guard_asks_about_does_not_run() -> None:
+    """Haystack's agents cannot wait for a person: the model is told so; a generator alone is refused."""
+    ran: list[int] = []
+    refund = Tool("refund", "Refund.", {"type": "object", "properties": {}}, lambda: ran.append(1))
+    model = MockChatGenerator([calls(("refund", {})), "Done."])
+    agent = as_agent(Agent(chat_generator=model, tools=[refund]), ToolPolicy(ask=["refund"]))
+    said = agent.run(messages=user("Go"))["messages"]
+    assert said[2].tool_call_result.result == "The call was not run: a person must approve it."
+    assert (said[-1].text, ran) == ("Done.", [])
+    alone = as_chat_generator(MockChatGenerator(calls(("refund", {}))), ToolPolicy(ask=["refund"]))
+    with pytest.raises(UsageError, match="asks a person"):
+        alone.run(user("Go"))

@@ -26,6 +26,7 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -43,6 +44,8 @@ from penstock import (
     processor,
 )
 from penstock.engine import Overrides, UsageError
+from penstock.processors.guards import Restore
+from penstock.processors.tools import HumanReview, ToolPolicy
 from penstock.workflows.adapters.langchain import as_agent, as_chat_model, as_middleware
 
 pytestmark = [
@@ -1158,3 +1161,58 @@ async def test_an_object_of_the_provider_is_made_of_what_the_guards_left(streams
     assert "ada@" not in repr(shown)
     last: Any = [one for mode, one in shown if mode == "values"][-1] if streams else shown[-1]
     assert last["structured_response"] == Person(mail="[EMAIL]")
+
+
+@pytest.mark.parametrize(
+    "policy", [ToolPolicy(ask=["refund"]), ToolPolicy(deny=["refund"], strategy="refuse"), HumanReview(["tool_call"])]
+)
+def test_a_model_alone_lets_no_call_leave_that_may_not_run(policy: Processor) -> None:
+    """The graph would run the tool."""
+    for tools in ([], [{"type": "function", "function": {"name": "refund", "parameters": {}}}]):
+        model: Any = as_chat_model(Says(called("refund", order="7")), policy)
+        with pytest.raises(UsageError, match="as_middleware"):
+            model.bind_tools(tools).invoke("Go")
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+async def test_a_token_in_a_thread_keeps_its_meaning(awaits: bool) -> None:
+    """Values of a later run get other numbers, though its input is checked before LangGraph brings the thread."""
+    guard = as_middleware(PIIDetector(redaction_method="token", phase="input"), Restore())
+    model = Says(AIMessage("Hello."), AIMessage("Hello [EMAIL_1]."))
+    agent = as_agent(create_agent(model, middleware=[guard], checkpointer=InMemorySaver()), guard)
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    state: Any = {}
+    for name in ("ann", "bob"):
+        asked: Any = {"messages": [("user", f"I am {name}@example.com")]}
+        state = await agent.ainvoke(asked, thread) if awaits else agent.invoke(asked, thread)
+    told = [message.text for message in state["messages"]]
+    assert told == ["I am [EMAIL_1]", "Hello.", "I am [EMAIL_2]", "Hello [EMAIL_1]."]
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+@pytest.mark.parametrize("config", [None, {"tags": ["x"]}])
+async def test_the_thread_may_be_configured_beforehand(awaits: bool, config: Any) -> None:
+    """As with_config does, and as applications do which pass on tags or limits only."""
+    guard = as_middleware(PIIDetector(redaction_method="token", phase="input"))
+    made = create_agent(Says(AIMessage("One."), AIMessage("Two.")), middleware=[guard], checkpointer=InMemorySaver())
+    agent = as_agent(made, guard).with_config(configurable={"thread_id": "1"})
+    state: Any = {}
+    for name in ("ann", "bob"):
+        asked: Any = {"messages": [("user", f"I am {name}@example.com")]}
+        state = await agent.ainvoke(asked, config) if awaits else agent.invoke(asked, config)
+    assert [message.text for message in state["messages"]] == ["I am [EMAIL_1]", "One.", "I am [EMAIL_2]", "Two."]
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+async def test_an_agent_with_a_checkpointer_runs_in_a_node(keeps: bool) -> None:
+    """LangGraph then takes the checkpointer of the outer graph, or none if that has none."""
+    guard = as_middleware(HIDES)
+    agent = as_agent(create_agent(Says(AIMessage("One.")), middleware=[guard], checkpointer=InMemorySaver()), guard)
+
+    def asks(state: MessagesState, config: RunnableConfig) -> Any:
+        return {"messages": agent.invoke(state, config)["messages"][-1:]}
+
+    graph = StateGraph(MessagesState).add_node("asks", asks).add_edge(START, "asks")
+    outer: Any = graph.compile(checkpointer=InMemorySaver() if keeps else None)
+    state = await outer.ainvoke({"messages": [("user", "Hi")]}, {"configurable": {"thread_id": "1"}})
+    assert state["messages"][-1].text == "One."

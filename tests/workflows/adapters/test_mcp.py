@@ -118,6 +118,7 @@ TRANSPORTS = [
 ]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("front", "back"), TRANSPORTS)
 async def test_nothing_passes_unread(  # noqa: PLR0915 - all that a server says
@@ -162,6 +163,7 @@ async def test_nothing_passes_unread(  # noqa: PLR0915 - all that a server says
             assert kept.logs == ["log for [EMAIL]"]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("front", "back"), [each for each in TRANSPORTS if each != CROSSED])
 async def test_requests_of_the_server_and_their_answers_are_guarded(front: str, back: str, http_server: str) -> None:
     """Sampling and elicitation: neither the client's model nor the server gets what is hidden."""
@@ -175,6 +177,7 @@ async def test_requests_of_the_server_and_their_answers_are_guarded(front: str, 
         assert kept.asked[2] == "Are you [EMAIL]?"
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("front", "back"), TRANSPORTS)
 async def test_what_a_tool_asks_before_it_runs_is_guarded(front: str, back: str, mode: str, http_server: str) -> None:
@@ -199,6 +202,7 @@ async def test_subscriptions_are_passed_on(front: str, back: str, http_server: s
         assert text_of(await client.call_tool("lookup", {"query": "x"})) == "x: [EMAIL]"
 
 
+@pytest.mark.rest
 async def test_blocked_requests_of_the_server_do_not_reach_the_client() -> None:
     """The server gets an error."""
     kept = Kept()
@@ -242,6 +246,7 @@ async def test_a_blocked_call_is_an_error_of_the_tool_and_the_session_goes_on(
     assert MAIL not in caplog.text
 
 
+@pytest.mark.rest
 async def test_the_arguments_of_a_blocked_call_do_not_reach_the_server() -> None:
     """Not even when its result would have passed."""
 
@@ -256,6 +261,7 @@ async def test_the_arguments_of_a_blocked_call_do_not_reach_the_server() -> None
         assert MAIL in text_of(await client.call_tool("lookup", {"query": "x"}))
 
 
+@pytest.mark.rest
 async def test_a_verdict_ends_the_session_where_that_is_asked() -> None:
     """What comes after it does not pass."""
     proxy = as_proxy(BLOCKS, server=SERVER, descriptions="trusted", on_block="session")
@@ -267,6 +273,7 @@ async def test_a_verdict_ends_the_session_where_that_is_asked() -> None:
             await client.list_tools(cache_mode="bypass")
 
 
+@pytest.mark.rest
 async def test_a_guard_that_breaks_blocks(caplog: pytest.LogCaptureFixture) -> None:
     """And the log does not quote the text."""
 
@@ -283,6 +290,7 @@ async def test_a_guard_that_breaks_blocks(caplog: pytest.LogCaptureFixture) -> N
     assert "since its check failed" in caplog.text
 
 
+@pytest.mark.rest
 async def test_pictures_pass_if_the_guard_lets_them() -> None:
     """Guards of texts cannot read them, so that is the guard's option, as everywhere."""
     for guard, passes in ((HIDES, False), (PIIDetector(unscanned="allow"), True)):
@@ -309,6 +317,7 @@ class Counts(Processor):
         self.seen.append((ctx.request_context["mcp_session"], count))
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("scope", "counted"), [("session", [1, 2, 3]), ("call", [1, 1, 1])])
 async def test_what_shares_the_state_of_processors(scope: Any, counted: list[int]) -> None:
     """A session, or nothing."""
@@ -406,6 +415,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(
         assert text_of(await client.call_tool("lookup", {"query": "x"})) == "x: [EMAIL]"
 
 
+@pytest.mark.rest
 async def test_a_call_that_is_cancelled_while_it_is_checked_never_reaches_the_server() -> None:
     """Its request of the stages ends as not completed."""
     begun, ended = anyio.Event(), []
@@ -568,6 +578,7 @@ async def test_sessions_are_limited_and_end() -> None:
         assert (await http.delete(url, headers=session)).status_code == 404
 
 
+@pytest.mark.rest
 async def test_a_session_is_of_who_opened_it() -> None:
     """Where a middleware says who that is."""
     proxy = as_proxy(HIDES, server=SERVER)

@@ -580,6 +580,7 @@ async def test_what_belongs_to_a_request_says_so_to_the_transport() -> None:
             assert got.metadata.related_request_id == 4
 
 
+@pytest.mark.rest
 async def test_a_client_that_goes_away_ends_it() -> None:
     """Answers under way are waited for a moment; then the server ends, too."""
     waits = Stranger(lambda _: [])

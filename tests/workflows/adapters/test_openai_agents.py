@@ -37,6 +37,7 @@ from openai.types.responses.response_output_text import AnnotationURLCitation
 from penstock import PIIDetector, Processor
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.messages import TextPart
+from penstock.processors.guards import Restore
 from penstock.workflows.adapters.openai_agents import InputBlockedError, OutputBlockedError, as_runner
 from tests.workflows.adapters.openai_agents_model import CLEAN, SECRET, script
 
@@ -471,3 +472,15 @@ async def test_items_that_share_an_id_have_places_of_their_own() -> None:
     assert places[:3] == [0, 1, 2]
     told = {event.output_index: event.item_id for event in events if event.type.endswith("arguments.done")}
     assert told == {1: same, 2: same}
+
+
+async def test_a_token_in_a_session_keeps_its_meaning() -> None:
+    """Values of a later run get other numbers, though the session keeps them before the model is called."""
+    runner = as_runner(PIIDetector(redaction_method="token", phase="input"), Restore())
+    model = script(assistant_message("Hello."), assistant_message("Hello."))
+    agent, session = Agent[Any](name="a", model=model), SQLiteSession("s")
+    for name in ("ann", "bob"):
+        await runner.run(agent, f"I am {name}@example.com", session=session)
+    kept: Any = await session.get_items()
+    assert [item["content"] for item in kept if item["role"] == "user"] == ["I am [EMAIL_1]", "I am [EMAIL_2]"]
+    assert str(model.calls[1].input).count("[EMAIL_2]") == 1

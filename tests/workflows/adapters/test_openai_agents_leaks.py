@@ -219,6 +219,7 @@ async def test_a_blocked_text_of_a_rejection_ends_the_run(way: str) -> None:
     assert SECRET not in repr(said.value)
 
 
+@pytest.mark.rest
 @both
 async def test_a_waiting_agent_that_is_a_tool_goes_on_guarded(way: str) -> None:
     """In the same process, and from JSON."""
@@ -248,23 +249,23 @@ class Hears(RunHooks[Any]):
     def __init__(self) -> None:
         self.heard: dict[str, list[str]] = {}
 
-    def _note(self, name: str, *told: Any) -> None:
-        self.heard.setdefault(name, []).append(repr(told))
+    def _note(self, name: str, context: Any, *told: Any) -> None:
+        self.heard.setdefault(name, []).append(repr([*told, context.turn_input]))
 
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:
-        self._note("llm_start", system_prompt, input_items)
+        self._note("llm_start", context, system_prompt, input_items)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
-        self._note("llm_end", response)
+        self._note("llm_end", context, response)
 
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
-        self._note("agent_end", output)
+        self._note("agent_end", context, output)
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
-        self._note("tool_start", context.tool_arguments)
+        self._note("tool_start", context, context.tool_arguments)
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
-        self._note("tool_end", result)
+        self._note("tool_end", context, result)
 
 
 class HearsOne(AgentHooks[Any]):
@@ -274,12 +275,12 @@ class HearsOne(AgentHooks[Any]):
         self.heard: list[str] = []
 
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:
-        self.heard.append(repr(input_items))
+        self.heard.append(repr([input_items, context.turn_input]))
 
 
 @both
 async def test_hooks_get_what_guards_left(way: str) -> None:
-    """Hooks of a run, and of an agent: the input, answers, calls and results."""
+    """Hooks of a run, and of an agent: the input, answers, calls and results, and the input in the context."""
     hears, one = Hears(), HearsOne()
     model = script(
         [assistant_message(SECRET), function_call("look", {"q": SECRET}, call_id="c1")], assistant_message(SECRET)
@@ -601,6 +602,7 @@ async def test_a_voice_workflow_that_uses_the_runner_is_guarded() -> None:
     assert SECRET not in repr(model.calls[0].input)
 
 
+@pytest.mark.rest
 async def test_agents_of_other_kinds_are_refused() -> None:
     """A realtime agent runs in a session of its own, which no runner guards."""
     from agents.realtime import RealtimeAgent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_framework import AgentMiddleware, ChatMiddlewareLayer, RawAgent
+from agent_framework import AgentMiddleware, ChatMiddlewareLayer, HistoryProvider, RawAgent
 
 from penstock.engine.values.errors import UsageError
 from penstock.workflows.adapters.agent_framework.chat import GuardChatMiddleware
@@ -16,7 +16,7 @@ from penstock.workflows.hosting import Host, HostSupport, raised_as
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agent_framework import AgentContext, ChatMiddleware, FunctionMiddleware
+    from agent_framework import AgentContext, ChatMiddleware, ContextProvider, FunctionMiddleware, Message
     from typing_extensions import Unpack
 
     from penstock.engine.workflow import Item
@@ -91,9 +91,24 @@ class GuardAgentMiddleware(AgentMiddleware):
         contents = Contents(request)
         said = [(message, list(contents.read(message))) for message in context.messages]
         with raised_as(GuardBlockedError):
-            await request.begin([one for _, group in said for one in group], whole=False)
+            earlier = [one for message in await _stored(context) for one in Contents(request).read(message)]
+            await request.begin([one for _, group in said for one in group], whole=False, earlier=earlier)
             request.check()
         context.messages = contents.current(said)
+
+
+async def _stored(context: AgentContext) -> list[Message]:
+    """Return the messages that history providers are about to load."""
+    session = context.session
+    if session is None:
+        return []
+    given: list[ContextProvider] = getattr(context.agent, "context_providers", [])
+    found: list[Message] = []
+    for provider in given:
+        if isinstance(provider, HistoryProvider) and provider.load_messages:
+            state = session.state.setdefault(provider.source_id, {})
+            found += await provider.get_messages(session.session_id, state=state)
+    return found
 
 
 def _check_agent(agent: object) -> None:

@@ -99,7 +99,8 @@ class GuardPlugin(BasePlugin):
         """Check the user's message before the session stores it; the session gets the guarded version."""
         _refuse_live(invocation_context)
         request, said = self.request(invocation_context), read_contents([user_message])
-        if not await request.begin(said):  # the first model call tells the verdict
+        stored = [event.content for event in invocation_context.session.events if event.content]
+        if not await request.begin(said, earlier=read_contents(stored)):  # the first model call tells the verdict
             return types.Content(role="user", parts=[types.Part(text="")])
         left = [message for message in request.current(said) if message is not None]
         if [one.parts for one in left] == [one.parts for one in said]:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import RemoveMessage, convert_to_messages
+from langchain_core.runnables.config import ensure_config, merge_configs
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Command
 
@@ -24,9 +26,13 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
     from langchain_core.runnables import RunnableConfig
+    from langgraph.types import StateSnapshot
 
     from penstock.workflows.adapters.langchain.middleware import GuardMiddleware
     from penstock.workflows.hosting import HostRequest
+
+_LENT = "__pregel_checkpointer"
+"""The key with which a graph lends its checkpointer, or that it has none, to a graph in one of its nodes."""
 
 
 def as_agent(agent: CompiledStateGraph[Any, Any, Any, Any], *guards: GuardMiddleware) -> GuardedAgent:
@@ -77,7 +83,9 @@ class GuardedAgent(CompiledStateGraph[Any, Any, Any, Any]):
         """
         opened = [OpenRequest(guard.host) for guard in self.guards]
         try:
-            checked = wait_for(_checked_by(opened, input))
+            thread = self._thread(config)
+            earlier = None if thread is None else self.get_state(thread)
+            checked = wait_for(_checked_by(opened, input, earlier))
             graph: Any = super()
             yield from graph.stream(checked, with_requests(config, opened), **kwargs)
         except BaseException as failure:
@@ -98,7 +106,9 @@ class GuardedAgent(CompiledStateGraph[Any, Any, Any, Any]):
         """
         opened = [OpenRequest(guard.host) for guard in self.guards]
         try:
-            checked = await _checked_by(opened, input)
+            thread = self._thread(config)
+            earlier = None if thread is None else await self.aget_state(thread)
+            checked = await _checked_by(opened, input, earlier)
             graph: Any = super()
             made: Any = graph.astream(checked, with_requests(config, opened), **kwargs)
             async with aclosing(made) as streamed:
@@ -109,10 +119,19 @@ class GuardedAgent(CompiledStateGraph[Any, Any, Any, Any]):
             raise
         await _close(opened)
 
+    def _thread(self, config: RunnableConfig | None) -> RunnableConfig | None:
+        """Return the configuration with which the messages of a thread can be read; None if none are kept."""
+        whole = merge_configs(self.config, ensure_config(config))
+        places, own = whole.get("configurable", {}), getattr(self, "checkpointer", None)
+        saver = None if own is False else places.get(_LENT, own)
+        return whole if isinstance(saver, BaseCheckpointSaver) and "thread_id" in places else None
 
-async def _checked_by(opened: Sequence[OpenRequest], given: Any) -> Any:
+
+async def _checked_by(opened: Sequence[OpenRequest], given: Any, state: StateSnapshot | None) -> Any:
+    values: Any = {} if state is None else state.values
+    earlier = read(values.get("messages", ()) if is_object(values) else ())
     for one in opened:
-        given = await _checked(one.request, given)
+        given = await _checked(one.request, given, earlier)
     return given
 
 
@@ -121,7 +140,7 @@ async def _close(opened: Sequence[OpenRequest], failure: BaseException | None = 
         await one.request.close(failure)
 
 
-async def _checked(request: HostRequest, given: Any) -> Any:
+async def _checked(request: HostRequest, given: Any, earlier: Sequence[Message]) -> Any:
     """Return the input of a graph as the guards left it.
 
     Raises:
@@ -129,32 +148,34 @@ async def _checked(request: HostRequest, given: Any) -> Any:
     """
     if isinstance(given, Command):
         command = cast("Any", given)
-        resume = await _checked_value(request, command.resume)
-        return replace(command, update=await _checked(request, command.update), resume=resume)
+        resume = await _checked_value(request, command.resume, earlier)
+        return replace(command, update=await _checked(request, command.update, earlier), resume=resume)
     if not is_object(given) or "messages" not in given:
         return given
     listed: Any = given["messages"]
     messages = convert_to_messages(listed if is_array(listed) else [listed])
-    return {**given, "messages": await _checked_messages(request, messages)}
+    return {**given, "messages": await _checked_messages(request, messages, earlier)}
 
 
-async def _checked_messages(request: HostRequest, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+async def _checked_messages(
+    request: HostRequest, messages: Sequence[BaseMessage], earlier: Sequence[Message]
+) -> list[BaseMessage]:
     given = [message for message in messages if not isinstance(message, RemoveMessage)]
     said = read(given)
-    if not await request.begin(said, whole=False):
+    if not await request.begin(said, whole=False, earlier=earlier):
         request.check()
     left = iter(as_left(given, said, request.current(said)))
     made = [message if isinstance(message, RemoveMessage) else next(left) for message in messages]
     return [message for message in made if message is not None]
 
 
-async def _checked_value(request: HostRequest, value: Any) -> Any:
+async def _checked_value(request: HostRequest, value: Any, earlier: Sequence[Message]) -> Any:
     """Return the user's answer to an interrupt, as the guards left it."""
     given = as_json(value)
     if not has_text(given):
         return value
     said = Message("user", (DataPart("resume", freeze(given)),))
-    if not await request.begin([said], whole=False):
+    if not await request.begin([said], whole=False, earlier=earlier):
         request.check()
     [left] = request.current([said])
     parts = () if left is None else left.parts

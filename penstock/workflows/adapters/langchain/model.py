@@ -27,10 +27,11 @@ from penstock.workflows.adapters.langchain.left import LangChainAnswerWriter
 from penstock.workflows.adapters.langchain.messages import CallMessages
 from penstock.workflows.adapters.langchain.reading import LangChainAnswerReader
 from penstock.workflows.hosting import PLAIN_SETTINGS, Host, HostSupport, ModelCall
+from penstock.workflows.hosting.answers import refuse_answered
 from penstock.workflows.hosting.without_await import each, in_threads, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
     from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 MODEL_SUPPORT = HostSupport(
     "langchain.as_chat_model", frozenset(STAGES) - {"process_tool_result"}, instead="as_middleware(…)"
 )
+
+
+_CURE = "a chat model cannot keep the tool from running; use as_middleware(…)"
 
 
 def as_chat_model(model: BaseChatModel, *processors: Item, **options: Unpack[HostOptions]) -> GuardedChatModel:
@@ -198,6 +202,8 @@ class GuardedChatModel(BaseChatModel):
                     if piece is not None:
                         yield ChatGenerationChunk(message=piece)
             request.check()
+            if self.request is None:
+                refuse_answered(request.answer, inner.tool_names, _CURE)
         yield ChatGenerationChunk(message=written.rest(request))
 
 
@@ -249,6 +255,11 @@ class InnerChatModel:
     @property
     def name(self) -> str:
         return model_name_of(self.model) or self.model._llm_type
+
+    @property
+    def tool_names(self) -> Collection[str]:
+        """The names of the tools that are bound to it."""
+        return self._tools.keys()
 
     def call(self, messages: Sequence[BaseMessage], request: HostRequest) -> ModelCall:
         """Return the call that LangChain is about to make with these messages."""

@@ -19,8 +19,11 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.tripwire import BlockedError
 from penstock.formats.wire import has_text, is_array, is_object
+from penstock.workflows.adapters.langchain.approvals import asked_call, digest_of, is_edit, refusal, with_notice
+from penstock.workflows.adapters.langchain.messages import read
 from penstock.workflows.adapters.langchain.reading import as_json
 from penstock.workflows.agent.results import calls_of
+from penstock.workflows.hosting.asking import USED
 from penstock.workflows.hosting.without_await import wait_for
 
 if TYPE_CHECKING:
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
 
     from penstock.engine.values.frozen import Value
-    from penstock.workflows.hosting import HostRequest
+    from penstock.formats.wire import Json
+    from penstock.workflows.hosting import Host, HostRequest
 
 STOPPED = "The request was stopped."
 """What stands in the place of a result that a verdict has stopped."""
@@ -43,10 +47,18 @@ class GuardedToolCall:
     Attributes:
         opened: the request that it belongs to.
         request: the call as LangChain makes it. Its tool checks results itself, before callbacks and streams see them.
+
+    Args:
+        decision: the decision of a person about the call, or None.
+        host: the processors.
     """
 
-    def __init__(self, opened: HostRequest, request: ToolCallRequest) -> None:
+    def __init__(self, opened: HostRequest, request: ToolCallRequest, decision: Json | None, host: Host) -> None:
         self.opened = opened
+        self._decision = decision
+        self._host = host
+        self._tool = request.tool
+        self._state: Value = request.state
         self._call = request.tool_call
         self._id = self._call["id"] or ""
         self._checked: list[Value] = []  # the results that were checked while the tool ran
@@ -57,6 +69,8 @@ class GuardedToolCall:
 
     async def before(self) -> ToolMessage | None:
         """Check the call; return the answer of a processor in the tool's place."""
+        if self._decision is not None:
+            return await self._decided(self._decision)
         given = as_json(self._call["args"])
         asked = next((call for call in calls_of(self.opened.answer) if call.call_id == self._id), None)
         same = asked is None or asked.arguments == freeze(given)  # else other middleware has changed them
@@ -68,11 +82,37 @@ class GuardedToolCall:
             self.request = self.request.override(tool_call=cast("Any", call))
         return None
 
+    async def _decided(self, decision: Json) -> ToolMessage | None:
+        """Check a call that a person has decided about; return what stands in the place of its result."""
+        call, kind, asked = self._call, decision["type"], asked_call(self._tool, self._call)
+        if digest_of(asked, self._host.policy) != decision["digest"]:
+            return self._message(USED, is_error=True)
+        if kind in ("reject", "respond"):
+            said = refusal(call, decision["message"]) if kind == "reject" else decision["message"]
+            left = await self._left(said, self._id, is_error=kind == "reject")
+            return self._message(left, is_error=kind == "reject")
+        arguments = as_json(decision.get("args", call["args"]))
+        checked = await self.opened.approved_call(asked, arguments, conversation=read(self._state["messages"]))
+        if checked.answered:
+            return self._message(checked.answer, is_error=checked.asks)
+        self.request = self.request.override(tool_call=cast("Any", {**call, "args": thaw(checked.arguments)}))
+        return None
+
+    async def give_back(self) -> None:
+        """Let an approval count again, since the tool itself waits for a person, and LangGraph repeats it."""
+        if self._decision is not None:
+            await self.opened.give_back(asked_call(self._tool, self._call))
+
     async def after(self, result: Any) -> Any:
-        """Return the result, or the list of them, as the guards left it."""
+        """Return the result, or the list of them, as the guards left it; that of an edited call tells the model so."""
+        left = await self._left_result(result)
+        edited = is_edit(self._decision, self._call)
+        return with_notice(left, self.request.tool_call["args"]) if edited else left
+
+    async def _left_result(self, result: Value) -> Value:
         self.opened.check()
         if is_array(result):
-            return [await self.after(one) for one in cast("Sequence[Any]", result)]
+            return [await self._left_result(one) for one in cast("Sequence[Any]", result)]
         if isinstance(result, ToolMessage):
             return await self._left_message(result)
         if isinstance(result, Command):
@@ -88,7 +128,7 @@ class GuardedToolCall:
     async def _result(self, said: Any, *, has_artifact: bool) -> Any:
         """Return the value that a tool has returned as the guards left it, before LangChain makes a message of it."""
         if _is_output(said):
-            return await self._or_stopped(self.after(said), said, has_artifact=has_artifact)
+            return await self._or_stopped(self._left_result(said), said, has_artifact=has_artifact)
         content, artifact = said, None
         if has_artifact:
             content, artifact = said

@@ -124,6 +124,7 @@ class _InputLeft:
             return told
         if running.hears or guarding is not running.root or data.agent.hooks is not None:
             told.input = await guarding.asked(told.instructions, told.input)
+            running.clean()  # the context of hooks holds the input of the turn
         return told
 
 

@@ -16,23 +16,25 @@ from agents import (
     RunItemStreamEvent,
     Runner,
     RunResultStreaming,
+    RunState,
     ToolCallItem,
     ToolCallOutputItem,
 )
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, is_mapping, thaw
+from penstock.formats.parts import read_arguments
 from penstock.formats.wire import is_object
 from penstock.workflows.adapters.openai_agents.guarding import RESULT, guard, guard_config
 from penstock.workflows.adapters.openai_agents.items import plain
 from penstock.workflows.adapters.openai_agents.running import Running, cleaned, guarding_now, raised_here, running_now
-from penstock.workflows.hosting import Host, HostSupport
+from penstock.workflows.hosting import Host, HostCall, HostSupport
 from penstock.workflows.hosting.without_await import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 
-    from agents import Agent, ModelProvider, RunContextWrapper, RunResult, RunState, StreamEvent, TResponseInputItem
+    from agents import Agent, ModelProvider, RunContextWrapper, RunResult, StreamEvent, TResponseInputItem
     from agents.items import RunItem
     from agents.memory import Session
     from agents.run_config import RunOptions
@@ -45,9 +47,13 @@ if TYPE_CHECKING:
     from penstock.workflows.hosting import HostOptions
 
 
-SUPPORT = HostSupport("openai_agents.as_runner")
+SUPPORT = HostSupport("openai_agents.as_runner", waits=True)
 
 _KEPT_BY_PROVIDER = ("conversation_id", "previous_response_id", "auto_previous_response_id")
+
+_OTHER_ARGUMENTS = (
+    "The call was not run: a person approved it with other arguments, which cannot be passed on. Ask which ones."
+)
 
 _CONFIG: Any = RunConfig
 
@@ -84,6 +90,33 @@ class GuardRunner:
 
     def __init__(self, host: Host) -> None:
         self.host = host
+
+    async def decide(self, state: RunState[C]) -> bool:
+        """Put the decisions that are stored in ``reviews`` into the state of a run that was interrupted.
+
+        Returns False, and changes nothing, if one is missing. A call that nobody decided about in time is rejected with
+        a message that says so; and so is one that was approved with other arguments, which the SDK cannot take.
+        Interruptions that are not in the store, such as of tools with ``needs_approval``, stay as they are.
+
+        Args:
+            state: the state, ``result.to_state()`` or one that was stored.
+
+        Raises:
+            UsageError: the runner has no ``reviews``.
+            StorageError: the store failed.
+        """
+        reviews = self.host.stored_reviews
+        items = {item.call_id or "": item for item in state.get_interruptions()}
+        asked = {
+            id: HostCall(item.name or "", read_arguments(item.arguments or "")[0], id) for id, item in items.items()
+        }
+        made = await reviews.decisions({id: reviews.id_of(call) for id, call in asked.items()})
+        for id, one in (made or {}).items():
+            if one.approved and one.arguments in (None, freeze(asked[id].arguments)):
+                state.approve(items[id])
+            else:
+                state.reject(items[id], rejection_message=_OTHER_ARGUMENTS if one.approved else one.reason or None)
+        return made is not None
 
     async def run(
         self,
@@ -218,7 +251,8 @@ class _Prepared:
         current: Any = getattr(given_input, "_current_agent", None)
         if current is not None:  # a run that was interrupted goes on with that agent
             guard(current)
-        running = Running(host, hears=options.get("hooks") is not None)
+        state = cast("RunState[Any]", given_input) if isinstance(given_input, RunState) else None
+        running = Running(host, hears=options.get("hooks") is not None, state=state)
         made = {**options, "run_config": config}
         session = options.get("session")
         if session is not None:
@@ -317,7 +351,9 @@ class GuardedSession:
     ) -> list[TResponseInputItem]:
         """Return the items of the session."""
         limited: Json = {} if limit is None else {"limit": limit}
-        return await self._inner.get_items(**limited, **self._with(wrapper))
+        items = await self._inner.get_items(**limited, **self._with(wrapper))
+        self._guarding.session = items  # new values get other tokens than those in it
+        return items
 
     async def add_items(self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper | None = None) -> None:
         """Keep items as the guards left them.

@@ -17,9 +17,11 @@ from agents import (
     InputGuardrail,
     InputGuardrailResult,
     InputGuardrailTripwireTriggered,
+    ItemHelpers,
     OutputGuardrail,
     OutputGuardrailResult,
     OutputGuardrailTripwireTriggered,
+    ToolApprovalItem,
 )
 
 from penstock.engine.values.messages import Message
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from agents import RunContextWrapper, TResponseInputItem
 
+    from penstock.engine.values.frozen import Values
     from penstock.formats.wire import Value
     from penstock.workflows.hosting import Host, HostRequest
 
@@ -94,13 +97,17 @@ class Guarding:
         items: its items, both ways.
         read: the ids of the calls whose results were checked.
         failure: the error with which a guard ended the run where the SDK would make a text of it; None so far.
+        state: the state of the run that goes on; None: it is a new one.
+        session: the items that the session has given, before the run checks its input.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, state: Value = None) -> None:
         self.request: HostRequest = host.open()
         self.items = Items(self.request)
         self.read: set[str] = set()
         self.failure: Exception | None = None
+        self.state = state
+        self.session: Sequence[TResponseInputItem] = ()
         self._begun = False
 
     @contextmanager
@@ -124,6 +131,14 @@ class Guarding:
         verdict = self.verdict()
         if verdict is not None:
             raise verdict
+
+    def earlier(self) -> list[Message]:
+        """Return the conversation of the run that goes on."""
+        if self.state is None:
+            return []
+        made = [one for one in self.state._generated_items if not isinstance(one, ToolApprovalItem)]
+        first = ItemHelpers.input_to_new_input_list(self.state._original_input)
+        return self.items.read([*first, *(one.to_input_item() for one in made)])
 
     def input_left(self, given: str | Sequence[TResponseInputItem]) -> Value:
         """Return the input of the run as the guards left it; nothing if it was blocked."""
@@ -153,7 +168,7 @@ class Guarding:
         said = self.items.read(items)
         if not self._begun:
             self._begun = True
-            await self.request.begin(said, whole=False)
+            await self.request.begin(said, whole=False, earlier=self.items.read(self.session))
             self.request.check()  # later, the SDK stores what stands in the place of a blocked result
         return self.items.items_left(items)
 
@@ -167,14 +182,16 @@ class Running:
         hears: whether the run has hooks.
         result: the streamed result; None if nothing is streamed.
         tools: the guarding of each call of a tool, by the identity of its context, which is kept with it.
+        definitions: the descriptions and schemas of function tools, by their names, as agents have them now.
     """
 
-    def __init__(self, host: Host, *, hears: bool = False) -> None:
+    def __init__(self, host: Host, *, hears: bool = False, state: Value = None) -> None:
         self.host = host
         self.hears = hears
-        self.root = Guarding(host)
+        self.root = Guarding(host, state)
         self.result: Any = None
         self.tools: dict[int, tuple[object, Guarding]] = {}
+        self.definitions: dict[str, Values] = {}
         self._of: dict[int, tuple[RunContextWrapper, Guarding]] = {}  # with the context, which so keeps its id
 
     def of(self, context: RunContextWrapper) -> Guarding:

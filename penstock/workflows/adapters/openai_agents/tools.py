@@ -33,10 +33,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import freeze, is_mapping, thaw
+from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze, is_mapping, thaw
 from penstock.engine.values.tripwire import BlockedError
 from penstock.formats.parts import read_arguments
 from penstock.workflows.adapters.openai_agents.running import guarding_now, running_now
+from penstock.workflows.hosting import HostCall
 from penstock.workflows.hosting.answers import as_text
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
     from agents.tool_context import ToolContext
 
     from penstock.engine.values.frozen import Value
+    from penstock.formats.wire import Json
     from penstock.workflows.adapters.openai_agents.running import Guarding
+    from penstock.workflows.hosting import CheckedCall
 
 T = TypeVar("T")
 
@@ -105,6 +108,58 @@ def _guard_function(tool: FunctionTool) -> None:
         tool.tool_input_guardrails = [*given, _BEFORE]
     if _AFTER not in after:
         tool.tool_output_guardrails = [*after, _AFTER]
+    running = running_now.get()
+    if running is None or not running.host.asks:
+        return
+    running.definitions[tool.name] = FrozenDict(
+        description=tool.description, parameters=freeze(tool.params_json_schema)
+    )
+    if not isinstance(tool.needs_approval, _ApprovalWish):
+        tool.needs_approval = _ApprovalWish(tool.needs_approval, tool.name)
+    if tool.needs_approval.is_fixed:
+        _let_defaults_pass(tool)
+
+
+def _let_defaults_pass(tool: FunctionTool) -> None:
+    """Let the SDK ask our function about calls to which it adds defaults.
+
+    It interrupts the run at each of them by itself where a function decides, since a function of the user may read the
+    arguments. Where the user has given none, it would not.
+    """
+    invoker: Any = tool.on_invoke_tool
+    if hasattr(invoker, "prepare_arguments"):
+        invoker.prepare_arguments = _unprepared
+
+
+def _unprepared(*_: object) -> None:
+    """Return nothing, so that the SDK reads the arguments when it calls the tool."""
+
+
+class _ApprovalWish:
+    """The function of a tool that says whether a person has to approve a call: also if a guard asks about it."""
+
+    def __init__(self, inner: bool | Callable[..., object], name: str) -> None:  # noqa: FBT001 - the SDK's value
+        self._inner = inner
+        self._name = name
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the user has given no function."""
+        return isinstance(self._inner, bool)
+
+    async def __call__(self, context: RunContextWrapper, arguments: Json, call_id: str) -> bool:
+        guarding = _guarding_here()
+        if guarding is not None and any(call.call_id == call_id for call in guarding.request.asked):
+            await guarding.request.ask(_asked(self._name, arguments, call_id))
+            return True
+        inner = self._inner
+        return inner if isinstance(inner, bool) else bool(await _awaited(inner(context, arguments, call_id)))
+
+
+def _asked(name: str, arguments: Value, call_id: str) -> HostCall:
+    """Return a call as a person is asked about it."""
+    running = running_now.get()
+    return HostCall(name, arguments, call_id, tool=EMPTY if running is None else running.definitions.get(name, EMPTY))
 
 
 class _Rejecting:
@@ -142,7 +197,8 @@ async def _before(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
     context = data.context
     given, _ = read_arguments(context.tool_arguments)
     call = _GuardedToolCall(context.tool_name, context.tool_call_id, given)
-    answer = await call.answered(guarding)
+    approved = context.is_tool_approved(context.tool_name, context.tool_call_id) is True
+    answer = await (call.answered_approved(guarding) if approved else call.answered(guarding))
     return ToolGuardrailFunctionOutput.allow() if answer is None else ToolGuardrailFunctionOutput.reject_content(answer)
 
 
@@ -198,12 +254,36 @@ class _GuardedToolCall:
             checked = await guarding.request.tool_call(self.name, self.arguments, self.id)
             if checked.answered:
                 return as_text(checked.answer)
-            if checked.arguments != freeze(self.arguments):
-                raise UsageError(
-                    f"a processor changed the arguments of {self.name!r}, a call that no answer of this run has made; "
-                    "the OpenAI Agents SDK cannot take changed arguments here"
-                )
+            self._check_unchanged(checked)
         return None
+
+    async def answered_approved(self, guarding: Guarding) -> str | None:
+        """Check a call that a person has approved; return what stands in the place of its result, or None.
+
+        A run that goes on has the approvals of its state. In one that made the call itself nobody was asked about it:
+        the SDK takes an approval of all calls of the tool for one of this call.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+            UsageError: a processor changed the arguments where the SDK cannot take them.
+        """
+        if guarding.request.has_made(self.id):
+            return await self.answered(guarding)
+        guarding.read.add(self.id)
+        with guarding.noted():
+            asked = _asked(self.name, self.arguments, self.id)
+            checked = await guarding.request.approved_call(asked, self.arguments, conversation=guarding.earlier())
+            if checked.answered:
+                return as_text(checked.answer)
+            self._check_unchanged(checked)
+        return None
+
+    def _check_unchanged(self, checked: CheckedCall) -> None:
+        if checked.arguments != freeze(self.arguments):
+            raise UsageError(
+                f"a processor changed the arguments of {self.name!r}, a call that no answer of this run has made; "
+                "the OpenAI Agents SDK cannot take changed arguments here"
+            )
 
     async def result_left(self, guarding: Guarding, said: Value, *, is_error: bool = False) -> Value:
         """Return a result, a JSON value, as the guards left it.

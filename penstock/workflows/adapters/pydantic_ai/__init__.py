@@ -9,8 +9,8 @@ from penstock.engine.values.errors import MissingExtraError
 
 try:
     from penstock.workflows.adapters.pydantic_ai.capability import GuardCapability, as_capability
-    from penstock.workflows.adapters.pydantic_ai.messages import GuardBlockedError
+    from penstock.workflows.adapters.pydantic_ai.messages import DurableRunError, GuardBlockedError
 except ImportError as error:
     raise MissingExtraError("penstock.workflows.adapters.pydantic_ai", "pydantic-ai") from error
 
-__all__ = ["GuardBlockedError", "GuardCapability", "as_capability"]
+__all__ = ["DurableRunError", "GuardBlockedError", "GuardCapability", "as_capability"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_ai import exceptions, messages as theirs
 
+from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, is_mapping, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.tripwire import BlockedError
@@ -29,6 +30,18 @@ class GuardBlockedError(BlockedError, exceptions.ContentFilterError):
     Attributes:
         tripwire: the verdict.
     """
+
+    def __reduce__(self) -> tuple[Value, ...]:
+        """Return how it is made again: from the verdict, with what pydantic-ai has noted on it."""
+        return BlockedError.__reduce__(self)
+
+
+class DurableRunError(UsageError, exceptions.UserError):
+    """Durable execution cannot record a run with guards. It is pydantic-ai's error, so that engines do not retry it."""
+
+    def __reduce__(self) -> tuple[Value, ...]:
+        """Return how it is made again."""
+        return UsageError.__reduce__(self)
 
 
 OURS = "penstock-instruction"

@@ -35,16 +35,24 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
+    from penstock.workflows.adapters.pydantic_ai.durable import GuardOperations
     from penstock.workflows.hosting import HostRequest
 
 
 class GuardedModel(WrapperModel):
     """A model of pydantic-ai with the stages of one request around its calls."""
 
-    def __init__(self, wrapped: Model, request: HostRequest, released: Callable[[theirs.ModelResponse], None]) -> None:
+    def __init__(
+        self,
+        wrapped: Model,
+        request: HostRequest,
+        released: Callable[[theirs.ModelResponse], None],
+        operations: GuardOperations | None,
+    ) -> None:
         super().__init__(wrapped)
         self._request = request
         self._released = released
+        self._operations = operations
 
     async def request(
         self,
@@ -58,11 +66,16 @@ class GuardedModel(WrapperModel):
             GuardBlockedError: a guard stopped the run.
         """
         inner = _InnerModel(self.wrapped, model_settings, model_request_parameters, None, streams=False)
-        with raised_as(GuardBlockedError):
-            message = await self._request.whole_answer(inner.call(messages, live=False))
+        try:
+            with raised_as(GuardBlockedError):
+                message = await self._request.whole_answer(inner.call(messages, live=False))
+        except GuardBlockedError:
+            if self._operations is None:
+                raise
+            return self._operations.stopped(_response(Message("assistant"), self._request, inner))
         answer = _response(message, self._request, inner)
         self._released(answer)
-        return answer
+        return answer if self._operations is None else self._operations.recorded(answer)
 
     @asynccontextmanager
     async def request_stream(
@@ -75,7 +88,9 @@ class GuardedModel(WrapperModel):
         """Yield the answer as a stream of the chunks that the guards release."""
         inner = _InnerModel(self.wrapped, model_settings, model_request_parameters, run_context, streams=True)
         async with aclosing(self._request.answers(inner.call(messages, live=True))) as chunks:
-            yield GuardedResponse(model_request_parameters, chunks, self._request, inner, self._released)
+            yield GuardedResponse(
+                model_request_parameters, chunks, self._request, inner, self._released, self._operations
+            )
 
 
 class GuardedResponse(StreamedResponse):
@@ -88,29 +103,41 @@ class GuardedResponse(StreamedResponse):
         request: HostRequest,
         inner: _InnerModel,
         released: Callable[[theirs.ModelResponse], None],
+        operations: GuardOperations | None,
     ) -> None:
         super().__init__(model_request_parameters)
         self._released = released
+        self._operations = operations
         self._chunks = chunks
         self._request = request
         self._inner = inner
         self._said: theirs.ModelResponse | None = None
 
     async def _get_event_iterator(self) -> AsyncIterator[theirs.ModelResponseStreamEvent]:
-        with raised_as(GuardBlockedError):
-            async for chunk in self._chunks:
-                for event in self._events(chunk):
-                    yield event
-            self._request.check()
+        try:
+            with raised_as(GuardBlockedError):
+                async for chunk in self._chunks:
+                    for event in self._events(chunk):
+                        yield event
+                self._request.check()
+        except GuardBlockedError:
+            if self._operations is None:
+                raise
+            self._said = self._operations.stopped(_response(Message("assistant"), self._request, self._inner))
+            return
         said = self._said = _response(self._request.answer or Message("assistant"), self._request, self._inner)
         self._usage = said.usage
         self.finish_reason, self.provider_response_id = said.finish_reason, said.provider_response_id
         self._released(said)
+        if self._operations is not None:
+            self._said = self._operations.recorded(said)
 
     def get(self) -> theirs.ModelResponse:
         """Return the answer so far; at its end with the fields that the provider needs back, such as signatures."""
         made = super().get()
-        return made if self._said is None else replace(made, parts=self._said.parts)
+        if self._said is None:
+            return made
+        return replace(made, parts=self._said.parts, metadata=self._said.metadata or made.metadata)
 
     def _events(self, chunk: Chunk) -> Iterator[theirs.ModelResponseStreamEvent]:
         parts, kind = self._parts_manager, chunk.type

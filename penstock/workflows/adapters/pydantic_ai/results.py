@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,17 +14,69 @@ from pydantic_core import to_jsonable_python
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, is_items, is_mapping, thaw
 from penstock.workflows.adapters.pydantic_ai.messages import GuardBlockedError, read_message
+from penstock.workflows.adapters.pydantic_ai.unrecorded import check_tools
 from penstock.workflows.hosting import raised_as
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Generator
 
     from pydantic_ai import RunContext
     from pydantic_ai.toolsets.abstract import ToolsetTool
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.formats.wire import Json
+    from penstock.workflows.adapters.pydantic_ai.durable import GuardOperations
     from penstock.workflows.hosting import HostRequest
+
+
+_FOR_MODEL = (exceptions.ModelRetry, exceptions.ToolFailed, exceptions.ToolRetryError)
+"""The errors of functions whose text the model reads."""
+
+_RESULTS = (*_FOR_MODEL, exceptions.CallDeferred, exceptions.ApprovalRequired)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The value that some work has returned, or the error that it raised."""
+
+    value: object
+    error: Exception | None = None
+
+    async def again(self) -> object:
+        """Return the value.
+
+        Raises:
+            Exception: the error.
+        """
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+async def settled(work: Awaitable[object]) -> Settled:
+    """Wait for some work, and return its value, or an error of it that counts as a result."""
+    try:
+        return Settled(await work)
+    except _RESULTS as error:
+        return Settled(None, error)
+
+
+@contextmanager
+def retries_counted() -> Generator[None]:
+    """Raise the retry request of a tool again in the form that pydantic-ai counts.
+
+    It has counted the one that a tool has just raised, and counts it once in a step. One that durable execution has
+    recorded it would not count.
+
+    Raises:
+        ModelRetry: the request.
+    """
+    try:
+        yield
+    except exceptions.ToolRetryError as error:
+        if not isinstance(error.tool_retry.content, str):  # what is wrong with the arguments
+            raise
+        raise exceptions.ModelRetry(error.tool_retry.content) from error
 
 
 @dataclass(frozen=True)
@@ -43,6 +96,21 @@ class CheckedResults:
     name: str
     call_id: str
     arguments: Value = None
+
+    async def made(self, work: Awaitable[object]) -> object:
+        """Return the result of a tool that works, see `result`; the metadata of a call that it defers is checked, too.
+
+        Raises:
+            CallDeferred: the tool has deferred the call.
+            ApprovalRequired: a person has to approve it.
+        """
+        try:
+            made = await work
+        except (exceptions.CallDeferred, exceptions.ApprovalRequired) as deferred:
+            if deferred.metadata is not None:  # the output of the run holds it
+                deferred.metadata = cast("Json", await self.value(deferred.metadata, "metadata"))
+            raise
+        return await self.result(made)
 
     async def result(self, made: object) -> object:
         """Return the result of a tool as the guards left it: the object itself if they changed nothing.
@@ -106,7 +174,7 @@ class CheckedResults:
         raised: Exception
         try:
             return await work
-        except (exceptions.ModelRetry, exceptions.ToolFailed, exceptions.ToolRetryError) as error:
+        except _FOR_MODEL as error:
             raised = error
         with raised_as(GuardBlockedError):  # not within the handler, else the new error would lead to the old one
             left = await self._retry(raised, of_call=of_call)
@@ -145,9 +213,24 @@ class GuardedToolset(WrapperToolset[object]):
 
     Attributes:
         request: the request of the run.
+        operations: records the work of the guards, in durable execution.
+        done: does some work of the guards, as a recorded operation if the run is durable.
     """
 
     request: HostRequest
+    operations: GuardOperations | None
+    done: Callable[[RunContext[object], str, Callable[[], Awaitable[object]]], Awaitable[object]]
+
+    async def get_tools(self, ctx: RunContext[object]) -> dict[str, ToolsetTool[object]]:
+        """Return the tools.
+
+        Raises:
+            DurableRunError: durable execution would record what guards have not read.
+        """
+        tools = await super().get_tools(ctx)
+        if self.operations is not None:
+            check_tools(ctx, self.wrapped, tools)
+        return tools
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[object], tool: ToolsetTool[object]
@@ -159,7 +242,12 @@ class GuardedToolset(WrapperToolset[object]):
         """
         given = to_jsonable_python(tool_args, fallback=str, bytes_mode="base64")
         results = CheckedResults(self.request, name, ctx.tool_call_id or "", given)
-        return await results.of(super().call_tool(name, tool_args, ctx, tool), of_call=True)
+        if self.operations is not None:
+            ctx, tool = self.operations.tool_call(ctx, tool)
+        made = await settled(super().call_tool(name, tool_args, ctx, tool))
+        if not isinstance(made.error, _FOR_MODEL):
+            return await made.again()
+        return await self.done(ctx, f"error {ctx.tool_call_id}", lambda: results.of(made.again(), of_call=True))
 
 
 def _with_changes(value: Value, said: Value, left: Value) -> Value:
