@@ -20,6 +20,7 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.run.run import Run
 from penstock.workflows.rows.orphans import OrphanWatcher
 from penstock.workflows.studio.assets import asset, page
+from penstock.workflows.studio.bodies import answer_json, body_of, number_of, read_to_its_end, refuse_large
 from penstock.workflows.studio.catalog import Catalog
 from penstock.workflows.studio.comparisons import Comparisons
 from penstock.workflows.studio.errors import StudioError
@@ -35,6 +36,7 @@ from penstock.workflows.studio.requests import (
     stage_of,
 )
 from penstock.workflows.studio.review import ReviewFile
+from penstock.workflows.studio.reviews import WaitingRequests, review_routes
 from penstock.workflows.studio.runs import Runs
 from penstock.workflows.studio.security import Guarded
 from penstock.workflows.studio.store import RunHistory
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
 _ASK_SECONDS = 30.0  # for what changes nothing: descriptions, previews
 _MOST_LISTED = 500
 _PIECE = 256 * 1024  # bytes of a file at once
-_REST_SECONDS = 20.0  # for the rest of a body that is refused
 
 
 class Studio:
@@ -72,6 +73,7 @@ class Studio:
         self.started = time()
         self.review = None if settings.review is None else ReviewFile(settings.review)
         self.store = RunHistory(settings.history, settings.keep)
+        self.waiting = None if settings.reviews is None else WaitingRequests.of(settings.reviews, settings)
         self.app: ASGIApp = Guarded(
             Starlette(
                 routes=_routes(self),
@@ -103,6 +105,8 @@ class Studio:
                 tasks.cancel_scope.cancel()
         await self.catalog.stop()
         orphans.close()
+        if self.waiting is not None:
+            await self.waiting.close()
         self.uploads.close()
         self.store.close()
 
@@ -138,6 +142,7 @@ def _routes(studio: Studio) -> list[Route]:
         Route("/api/files/{id}", api.delete_file, methods=["DELETE"]),
         Route("/api/review", api.review, methods=["GET"]),
         Route("/api/review", api.label, methods=["POST"]),
+        *review_routes(studio),
         Route("/api/compare", api.compare, methods=["POST"]),
         Route("/api/compare/{id}", api.comparison),
     ]
@@ -164,7 +169,7 @@ class _Endpoints:
     async def workflows(self, _request: Request) -> Response:
         settings = self._studio.settings
         limits = {"upload": settings.upload_limit, "text": settings.text_limit, "seconds": settings.seconds}
-        return _json(
+        return answer_json(
             {
                 "version": penstock.__version__,
                 "stages": [
@@ -179,6 +184,7 @@ class _Endpoints:
                 ],
                 "workflows": [entry.summary() for entry in self._studio.catalog.entries.values()],
                 "limits": limits,
+                "reviews": None if self._studio.waiting is None else self._studio.waiting.about,
             }
         )
 
@@ -187,10 +193,10 @@ class _Endpoints:
         asked = {"stage": stage_of(query.get("stage")), "detail": query.get("detail", "short")}
         if asked["detail"] not in ("short", "full"):
             raise StudioError("bad_request", "detail is short or full", field="detail")
-        return await self._described(request, _number(query.get("version"), "version"), asked)
+        return await self._described(request, number_of(query.get("version"), "version"), asked)
 
     async def preview(self, request: Request) -> Response:
-        body = read_body(PreviewBody, await _body(request, self._studio.settings.text_limit))
+        body = read_body(PreviewBody, await body_of(request, self._studio.settings.text_limit))
         asked = {"stage": stage_of(body.stage), "detail": body.detail, "changes": changes_json(body.changes)}
         return await self._described(request, body.version, asked)
 
@@ -201,39 +207,39 @@ class _Endpoints:
         version = entry.version(number)
         async with catalog.borrowed(entry, version) as worker:
             described = await worker.ask({"do": "describe", **asked}, seconds=_ASK_SECONDS)
-        return _json({**entry.summary(), **described, "shown": version.number})
+        return answer_json({**entry.summary(), **described, "shown": version.number})
 
     async def reload(self, request: Request) -> Response:
         entry = self._studio.catalog.entry(request.path_params["id"])
         await self._studio.catalog.ready(entry, again=True)
-        return _json(entry.summary())
+        return answer_json(entry.summary())
 
     # Runs and comparisons
 
     async def start(self, request: Request) -> Response:
-        asked = run_request(await _body(request, self._studio.settings.text_limit))
+        asked = run_request(await body_of(request, self._studio.settings.text_limit))
         run = await self._studio.runs.start(asked, self._studio.tasks)
-        return _json({"id": run.id}, 202)
+        return answer_json({"id": run.id}, 202)
 
     async def latest(self, request: Request) -> Response:
         query = request.query_params
-        limit = _number(query.get("limit"), "limit") or 50
+        limit = number_of(query.get("limit"), "limit") or 50
         before = query.get("before")
         try:
             when = None if before is None else float(before)
         except ValueError:
             raise StudioError("bad_request", "before is a time in seconds", field="before") from None
-        return _json(await self._studio.runs.latest(max(1, min(limit, _MOST_LISTED)), when))
+        return answer_json(await self._studio.runs.latest(max(1, min(limit, _MOST_LISTED)), when))
 
     async def run(self, request: Request) -> Response:
-        return _json(await self._studio.runs.whole(request.path_params["id"]))
+        return answer_json(await self._studio.runs.whole(request.path_params["id"]))
 
     async def delete_run(self, request: Request) -> Response:
         await self._studio.runs.delete(request.path_params.get("id"))
         return Response(status_code=204)
 
     async def cancel(self, request: Request) -> Response:
-        return _json({"state": self._studio.runs.cancel(request.path_params["id"])}, 202)
+        return answer_json({"state": self._studio.runs.cancel(request.path_params["id"])}, 202)
 
     async def events(self, request: Request) -> Response:
         run = self._studio.runs.live(request.path_params["id"])
@@ -260,30 +266,30 @@ class _Endpoints:
     async def row(self, request: Request) -> Response:
         whole = await self._studio.runs.whole(request.path_params["id"])
         given = cast("Json", whole["input"])
-        line = _number(request.query_params.get("line"), "line") or given.get("line")
+        line = number_of(request.query_params.get("line"), "line") or given.get("line")
         if given["kind"] != "file" or not isinstance(line, int):
             raise StudioError("bad_request", "name the line of a run on a file", field="line")
         upload = self._studio.uploads.get(str(given["file"]))
         row, text = await anyio.to_thread.run_sync(row_at, upload, line)
-        return _json({"line": line, "text": text, "value": row.value, "problem": row.problem})
+        return answer_json({"line": line, "text": text, "value": row.value, "problem": row.problem})
 
     async def compare(self, request: Request) -> Response:
-        asked = compare_body(await _body(request, self._studio.settings.text_limit))
+        asked = compare_body(await body_of(request, self._studio.settings.text_limit))
         made = await self._studio.comparisons.start(asked, self._studio.tasks)
-        return _json({"id": made["id"], "runs": made["runs"]}, 202)
+        return answer_json({"id": made["id"], "runs": made["runs"]}, 202)
 
     async def comparison(self, request: Request) -> Response:
-        return _json(self._studio.comparisons.get(request.path_params["id"]))
+        return answer_json(self._studio.comparisons.get(request.path_params["id"]))
 
     # Rows to label
 
     async def review(self, _request: Request) -> Response:
-        return _json(await anyio.to_thread.run_sync(self._review().to_json))
+        return answer_json(await anyio.to_thread.run_sync(self._review().to_json))
 
     async def label(self, request: Request) -> Response:
-        given = read_body(LabelBody, await _body(request, self._studio.settings.text_limit))
+        given = read_body(LabelBody, await body_of(request, self._studio.settings.text_limit))
         label = partial(self._review().label, given.number, given.id, given.label)
-        return _json(await anyio.to_thread.run_sync(label))
+        return answer_json(await anyio.to_thread.run_sync(label))
 
     def _review(self) -> ReviewFile:
         if self._studio.review is None:
@@ -293,25 +299,21 @@ class _Endpoints:
     # Uploaded files
 
     async def files(self, _request: Request) -> Response:
-        return _json({"files": self._studio.uploads.all()})
+        return answer_json({"files": self._studio.uploads.all()})
 
     async def upload(self, request: Request) -> Response:
         uploads = self._studio.uploads
-        async with _read_to_its_end(request):
-            _refuse_large(request, self._studio.settings.upload_limit, "the file", "--max-upload")
+        async with read_to_its_end(request):
+            refuse_large(request, self._studio.settings.upload_limit, "the file", "--max-upload")
             upload = await uploads.add(request.query_params.get("name", ""), request.stream())
-        return _json(upload.to_json(preview=True), 201)
+        return answer_json(upload.to_json(preview=True), 201)
 
     async def delete_file(self, request: Request) -> Response:
         await self._studio.uploads.delete(request.path_params["id"])
         return Response(status_code=204)
 
 
-# Bodies and answers
-
-
-def _json(value: object, status: int = 200) -> Response:
-    return Response(dumps(value), status, media_type="application/json")
+# Answers
 
 
 def _download(name: str) -> dict[str, str]:
@@ -326,51 +328,6 @@ async def _whole_lines(path: anyio.Path) -> AsyncGenerator[bytes]:
             left -= len(piece)
             lines, end, held = (held + piece).rpartition(b"\n")
             yield lines + end
-
-
-def _number(given: str | None, name: str) -> int | None:
-    if not given:
-        return None
-    if not given.isascii() or not given.isdecimal() or len(given) > 15:  # noqa: PLR2004 - no list is that long
-        raise StudioError("bad_request", f"{name} is a whole number", field=name)
-    return int(given)
-
-
-def _refuse_large(request: Request, limit: int, what: str, option: str) -> None:
-    given = request.headers.get("content-length", "")
-    if given.isdecimal() and int(given) > limit:
-        raise StudioError.too_large(limit, what, option)
-
-
-async def _body(request: Request, limit: int) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        StudioError: it is too large.
-    """
-    made = bytearray()
-    async with _read_to_its_end(request):
-        _refuse_large(request, limit, "the text", "--max-text")
-        async for piece in request.stream():
-            made += piece
-            if len(made) > limit:
-                raise StudioError.too_large(limit, "the text", "--max-text")
-    return bytes(made)
-
-
-@contextlib.asynccontextmanager
-async def _read_to_its_end(request: Request) -> AsyncGenerator[None]:
-    """Read the rest of a body that is refused: a browser that is cut off while it sends does not read the answer."""
-    try:
-        yield
-    except StudioError as error:
-        consumed = contextlib.suppress(RuntimeError, ClientDisconnect)  # it was read already, or nobody waits
-        if error.kind != "too_large":
-            raise
-        with anyio.move_on_after(_REST_SECONDS), consumed:
-            async for _ in request.stream():
-                pass
-        raise
 
 
 def _events(feed: Feed, request: Request, first: str = "") -> Response:
@@ -393,7 +350,7 @@ async def _answer_error(_request: Request, error: Exception) -> Response:
     """Answer with an error as JSON. The traceback of a fault of the studio goes to the terminal."""
     if isinstance(error, HTTPException):
         kind = {404: "not_found", 405: "method"}.get(error.status_code, "bad_request")
-        return _json(StudioError(kind, error.detail).to_json(), error.status_code)
+        return answer_json(StudioError(kind, error.detail).to_json(), error.status_code)
     if isinstance(error, WorkerError):
         problem = error.problem
         kind = "options" if problem["kind"] == "options" else "conflict"
@@ -406,4 +363,4 @@ async def _answer_error(_request: Request, error: Exception) -> Response:
         error = StudioError("bad_request", "the client left before it had sent everything")  # nobody reads the answer
     elif not isinstance(error, StudioError):
         error = StudioError("internal", f"the studio failed: {type(error).__name__}: {error}")
-    return _json(error.to_json(), error.status)
+    return answer_json(error.to_json(), error.status)

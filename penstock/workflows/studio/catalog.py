@@ -191,6 +191,14 @@ class Catalog:
             raise StudioError("not_found", f"there is no workflow {id[:100]!r}")
         return found
 
+    def agent(self, name: str) -> CatalogEntry | None:
+        """Return the agent of a name that stores requests which wait for people; None if there is none here."""
+        for entry in self.entries.values():
+            about: Json = {} if entry.newest is None else entry.newest.about
+            if about.get("reviews") and about.get("name") == name:
+                return entry
+        return None
+
     async def ready(self, entry: CatalogEntry, *, again: bool = False) -> None:
         """Load an entry if it was not loaded yet, or ``again``; wait if it is loaded at the moment.
 

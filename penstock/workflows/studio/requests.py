@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.workflows.studio.uploads import Upload
 
 _TITLE = 120  # characters
+_NAME = 200  # characters of the name of a person
 
 
 class _RequestBody(BaseModel):
@@ -29,6 +30,36 @@ class LabelBody(_RequestBody):
     number: int = Field(ge=0)
     id: Any = None
     label: bool | None
+
+
+class ApproveBody(_RequestBody):
+    """The approval of a call, or of the only one that is undecided."""
+
+    call: str | None = None
+    arguments: object = None
+    by: str | None = Field(default=None, max_length=_NAME)
+
+
+class RejectBody(_RequestBody):
+    """The refusal of a call, with a reason for the model."""
+
+    call: str | None = None
+    reason: str = ""
+    by: str | None = Field(default=None, max_length=_NAME)
+
+
+class AnswerBody(_RequestBody):
+    """The answer to a question, or the result of a call that the application runs."""
+
+    call: str
+    value: object
+    by: str | None = Field(default=None, max_length=_NAME)
+
+
+class ResumeBody(_RequestBody):
+    """Which agent goes on with a request; null: the one with its name."""
+
+    workflow: str | None = None
 
 
 class TextInput(_RequestBody):

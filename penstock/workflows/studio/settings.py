@@ -22,6 +22,10 @@ class Settings:
         token: what every request must carry; None for no token.
         allowed_hosts: names under which the studio may be reached, beside addresses and ``localhost``.
         review: the file of rows to label; None: there is none.
+        reviews: the store of requests that wait for people, as `penstock review --store` takes it; None: there is none.
+        reviewer: the name under which decisions are stored if a request gives none.
+        reviewer_is_fixed: whether decisions are stored under no other name.
+        may_decide: who may decide, as `penstock review --may-decide` takes it; None: no rule.
         history: the file of the last runs; None for a history in memory.
         keep: how many runs the history keeps.
         upload_limit: how large an uploaded file may be, in bytes.
@@ -37,6 +41,10 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     allowed_hosts: tuple[str, ...] = ()
     review: Path | None = None
+    reviews: str | None = field(default=None, repr=False)
+    reviewer: str = ""
+    reviewer_is_fixed: bool = False
+    may_decide: str | None = None
     history: Path | None = None
     keep: int = 200
     upload_limit: int = 256 * MIB

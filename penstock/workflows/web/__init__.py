@@ -3,6 +3,7 @@
     chat_completions    OpenAI's chat completions
     responses           OpenAI's Responses API
     ui_messages         the AI SDK's UI message stream
+    ag_ui               AG-UI, which CopilotKit and others speak
     plain_text          text and nothing else
 
 Each is a module of the same shape, imported when it is first needed: ``HEADERS``, ``read_request``, an encoder,

@@ -1,3 +1,4 @@
+from penstock.workflows.web.ag_ui import AGUIEncoder as AGUIEncoder
 from penstock.workflows.web.asgi import (
     ResumableResponse as ResumableResponse,
     ResumedResponse as ResumedResponse,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import anyio
 
+from penstock.engine.values.errors import NoMessageError
 from penstock.workflows.web.chat_completions import error_body
 from penstock.workflows.web.released import (
     STREAM_HEADER,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     Send: TypeAlias = Callable[[Event], Awaitable[None]]
 
 E = TypeVar("E")
+_NO_MESSAGE = "the conversation holds no message to answer; send one of the user"
 
 
 class _ClientResponse(Response):
@@ -99,8 +101,9 @@ class StreamedResponse(_ClientResponse):
 class WholeResponse(_ClientResponse, Generic[E]):
     """A response with a whole answer, as JSON or, if it is a string, as plain text; used as `StreamedResponse` is.
 
-    When the client leaves, the request ends at once, although nothing of its answer was sent yet. Exceptions of the
-    request are raised to the framework, which answers with its page for the status 500.
+    When the client leaves, the request ends at once, although nothing of its answer was sent yet. A conversation that
+    leaves the agent no message to answer, such as instructions alone, is answered with the status 400. Other exceptions
+    of the request are raised to the framework, which answers with its page for the status 500.
 
     Args:
         request: the request, not awaited yet: ``agent.generate(...)``.
@@ -128,7 +131,11 @@ class WholeResponse(_ClientResponse, Generic[E]):
         self._encoder = encoder
 
     async def _send(self, send: Send) -> None:
-        written = self._answer(await self._request, self._encoder)
+        try:
+            written = self._answer(await self._request, self._encoder)
+        except NoMessageError:
+            self.status_code = 400
+            written = error_body(_NO_MESSAGE, "invalid_request_error")
         if isinstance(written, str):
             kind, body = b"text/plain; charset=utf-8", written.encode(errors="replace")
         else:

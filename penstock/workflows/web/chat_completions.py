@@ -21,7 +21,7 @@ from penstock.workflows.web.client_request import (
 )
 from penstock.workflows.web.sent import CANCELLED_TEXT, FAILED_TEXT, SentAnswer, is_refusal
 from penstock.workflows.web.sse import HEADERS, Encoder, stream, stream_sync
-from penstock.workflows.web.whole import chunks_of
+from penstock.workflows.web.whole import events_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -105,8 +105,7 @@ def answer(result: Answer, encoder: ChatCompletionsEncoder) -> Json:
         result: the result of ``agent.generate(...)``, or an assistant message that has left the guards.
         encoder: a new encoder.
     """
-    events = [event for chunk in chunks_of(result) for event in encoder.events(chunk)]
-    events += encoder.end()
+    events = events_of(result, encoder)
     return events[-1] if "error" in events[-1] else encoder.whole(events)
 
 

@@ -54,7 +54,7 @@ class ClientRequest:
         previous_id: the id of the answer that this request continues; else empty. Penstock stores no answers: without
             the earlier messages, refuse such a request.
         user: the client's name for its user; else empty.
-        repeated: the fields that the answer repeats, as they came; only in the Responses API.
+        repeated: the fields that the answer repeats, as they came; only in the Responses API, and in AG-UI (``runId``).
         rest: all other fields, as they came.
     """
 

@@ -8,7 +8,7 @@ from penstock.engine.values.messages import Message
 from penstock.workflows.web.client_request import ClientRequest, Fields, RequestError, read_object
 from penstock.workflows.web.sent import FAILED_TEXT, SentAnswer
 from penstock.workflows.web.sse import Encoder, stream, stream_sync
-from penstock.workflows.web.whole import chunks_of
+from penstock.workflows.web.whole import events_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,8 +51,7 @@ def answer(result: Answer, encoder: PlainTextEncoder) -> str:
         result: the result of ``agent.generate(...)``, or an assistant message that has left the guards.
         encoder: a new encoder.
     """
-    pieces = [piece for chunk in chunks_of(result) for piece in encoder.events(chunk)]
-    return "".join([*pieces, *encoder.end()])
+    return "".join(events_of(result, encoder))
 
 
 class PlainTextEncoder(Encoder[str]):

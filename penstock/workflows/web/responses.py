@@ -24,7 +24,7 @@ from penstock.workflows.web.client_request import (
 )
 from penstock.workflows.web.sent import CANCELLED_TEXT, FAILED_TEXT, SentAnswer, is_refusal
 from penstock.workflows.web.sse import HEADERS, Encoder, dumped, stream, stream_sync
-from penstock.workflows.web.whole import chunks_of
+from penstock.workflows.web.whole import events_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -106,9 +106,7 @@ def answer(result: Answer, encoder: ResponsesEncoder) -> Json:
         result: the result of ``agent.generate(...)``, or an assistant message that has left the guards.
         encoder: a new encoder.
     """
-    for chunk in chunks_of(result):
-        encoder.events(chunk)
-    response: Json = encoder.end()[-1]["response"]
+    response: Json = events_of(result, encoder)[-1]["response"]
     return response
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from penstock.engine.values.answer_builder import named, usage_of
+from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import thaw
 from penstock.formats.parts import as_json
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
-    from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.model import Usage
 
@@ -30,6 +30,14 @@ FAILED_TEXT = "The request failed. Please try again."
 """What a client gets to know of an error: the text of an error may quote the prompt, or name what is internal."""
 
 CANCELLED_TEXT = "The request was cancelled."
+
+TOOL_FAILED_TEXT = "The tool failed."
+"""What a client gets to know of a tool that failed, or was called with what is no JSON."""
+
+REVIEW_TEXT = "A person has to review this request."
+"""What a client gets to know if a step asks a person: the question may quote the prompt."""
+
+_REVIEW_BLOCK = "review"
 
 _CUT_OFF = ("length", "error", "content-filter")
 """The finish reasons of answers that may end within a tool call."""
@@ -229,6 +237,13 @@ def _same_json(sent: str, whole: str) -> bool:
         return bool(json.loads(sent or "{}") == json.loads(whole))
     except (ValueError, RecursionError):
         return False
+
+
+def review_chunks() -> Iterator[Chunk]:
+    """Yield the text that stands in the place of an answer that waits for a person."""
+    yield Chunk("text-start", id=_REVIEW_BLOCK)
+    yield Chunk("text-delta", REVIEW_TEXT, _REVIEW_BLOCK)
+    yield Chunk("text-end", id=_REVIEW_BLOCK)
 
 
 def is_refusal(chunk: Chunk) -> bool:

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, Asyn
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from penstock.engine.values.errors import without_text
+from penstock.workflows.web.sent import review_chunks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Generator, Iterable, Mapping, Sequence
@@ -54,7 +55,10 @@ class Encoder(Generic[E]):
 
     def events(self, chunk: Chunk) -> Sequence[E]:
         """Return the events to send for a chunk."""
-        return self._events(chunk) if self._sent.goes_on else ()
+        if not self._sent.goes_on:
+            return ()
+        waits = chunk.type == "finish" and chunk.payload.get("suspended")
+        return [*self._review_events(chunk), *self._events(chunk)] if waits else self._events(chunk)
 
     def fail(self) -> None:
         """Note that the request failed, so that `end` tells the client. Does nothing if the answer has ended."""
@@ -69,6 +73,15 @@ class Encoder(Generic[E]):
 
     def _events(self, chunk: Chunk) -> Sequence[E]:
         raise NotImplementedError
+
+    def _review_events(self, finish: Chunk) -> Sequence[E]:
+        """Return the events to send if a person has to answer a question of a step: a text, unless the format has more.
+
+        Args:
+            finish: the last chunk, which belongs to the run that waits.
+        """
+        del finish
+        return [event for chunk in review_chunks() for event in self._events(chunk)]
 
     def _end(self) -> Sequence[E]:
         raise NotImplementedError

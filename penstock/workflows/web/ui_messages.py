@@ -14,9 +14,9 @@ from penstock.engine.values.messages import FilePart
 from penstock.engine.values.protocols import RANDOM_IDS
 from penstock.formats.parts import as_url
 from penstock.workflows.web.client_request import ClientRequest, Fields, read_messages, read_object
-from penstock.workflows.web.sent import FAILED_TEXT, SentAnswer
+from penstock.workflows.web.sent import FAILED_TEXT, TOOL_FAILED_TEXT, SentAnswer
 from penstock.workflows.web.sse import HEADERS as EVENTS, Encoder, stream, stream_sync
-from penstock.workflows.web.whole import chunks_of
+from penstock.workflows.web.whole import events_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -29,9 +29,6 @@ __all__ = ["HEADERS", "TOOL_FAILED_TEXT", "UIMessagesEncoder", "answer", "read_r
 
 HEADERS: Mapping[str, str] = {**EVENTS, "x-vercel-ai-ui-message-stream": "v1"}
 """The headers of a streamed answer."""
-
-TOOL_FAILED_TEXT = "The tool failed."
-"""What a client gets to know of a tool that failed, or was called with what is no JSON."""
 
 
 def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
@@ -59,8 +56,7 @@ def answer(result: Answer, encoder: UIMessagesEncoder) -> list[Json]:
         result: the result of ``agent.generate(...)``, or an assistant message that has left the guards.
         encoder: a new encoder.
     """
-    events = [event for chunk in chunks_of(result) for event in encoder.events(chunk)]
-    return [*events, *encoder.end()]
+    return events_of(result, encoder)
 
 
 class UIMessagesEncoder(Encoder["Json"]):
@@ -91,6 +87,7 @@ class UIMessagesEncoder(Encoder["Json"]):
         "_begun",
         "_call_places",
         "_calls",
+        "_denied",
         "_message_id",
         "_open",
         "_parts",
@@ -113,6 +110,7 @@ class UIMessagesEncoder(Encoder["Json"]):
         self._approvals = approvals
         self._begun = False
         self._calls = set(calls)
+        self._denied: set[str] = set()  # the calls that the client has rejected
         self._message_id = message_id
         self._open: dict[str, str] = {}  # the texts that have begun: their kind by their block
         self._parts = parts  # how many parts the SDK's message has
@@ -129,7 +127,9 @@ class UIMessagesEncoder(Encoder["Json"]):
         last = request.messages[-1]
         parts = last.parts if last.role == "assistant" else ()
         calls = [part.call_id for part in parts if part.type == "tool"]
-        return cls(reasoning=reasoning, refusal=refusal, calls=calls, parts=len(parts), approvals=approvals)
+        made = cls(reasoning=reasoning, refusal=refusal, calls=calls, parts=len(parts), approvals=approvals)
+        made._denied = {part.call_id for part in parts if part.type == "tool" and part.approval == "rejected"}
+        return made
 
     def _events(self, chunk: Chunk) -> Sequence[Json]:
         """Return the parts to send for a chunk."""
@@ -244,7 +244,9 @@ class UIMessagesEncoder(Encoder["Json"]):
         call_id = str(named(chunk, "call_id") or chunk.id)
         if call_id not in self._calls:
             return  # the SDK refuses a result without its call
-        if chunk.type == "tool-error":
+        if chunk.type == "tool-error" and call_id in self._denied:
+            made.append({"type": "tool-output-denied", "toolCallId": call_id})
+        elif chunk.type == "tool-error":
             made.append({"type": "tool-output-error", "toolCallId": call_id, "errorText": TOOL_FAILED_TEXT})
         else:
             output = _value(chunk, "result")

@@ -20,6 +20,7 @@ def compared(served, body):
     return made, [served.get(f"/api/runs/{id}") for id in made["runs"]]
 
 
+@pytest.mark.rest
 def test_two_option_sets_are_compared(served):
     id = served.id("guards.py:guard")
     changes = {"pii-detector": {"options": {"strategy": "block"}}}
@@ -38,6 +39,7 @@ def test_two_option_sets_are_compared(served):
     }
 
 
+@pytest.mark.rest
 def test_the_same_twice_is_the_same(served):
     side = {"workflow": served.id("guards.py:guard")}
     made, _ = compared(served, {"left": side, "right": side, "input": EMAIL})
@@ -46,6 +48,7 @@ def test_the_same_twice_is_the_same(served):
     assert made["output"]["same"] is True
 
 
+@pytest.mark.rest
 def test_two_workflows_are_compared(served):
     sides = {"left": {"workflow": served.id("guards.py:guard")}, "right": {"workflow": served.id("hygiene")}}
     made, runs = compared(served, {**sides, "input": EMAIL})

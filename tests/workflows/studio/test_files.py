@@ -28,6 +28,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.rest
 def test_rows_are_run_and_broken_lines_reported_by_number(served):
     upload = served.upload("\n".join(ROWS[:-1]).encode() + b"\n\xff\xfe\n", name="../../etc/<b>rows\x1b.jsonl")
     assert upload["name"] == "<b>rows.jsonl"
@@ -95,6 +96,7 @@ def test_a_file_of_50_mib_is_taken(served):
     assert served.http.delete(f"/api/files/{upload['id']}").status_code == 204
 
 
+@pytest.mark.rest
 def test_a_file_beyond_the_limit_is_refused_while_it_comes(served):
     def pieces():
         for _ in range(70):
@@ -136,6 +138,7 @@ def as_csv(rows):
 TABLE = [{"id": "a", "text": "mail ann@example.com"}, {"id": "b", "text": "plain, with\na line feed"}]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -242,6 +245,7 @@ async def test_results_are_whole_lines_up_to_where_the_run_is(tmp_path, monkeypa
         assert read == lines
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("path", ["/api/runs", "/api/files?name=x"])
 def test_a_client_that_leaves_within_a_body_is_no_fault(served, path, caplog):
     """A closed tab leaves no traceback, and the studio goes on."""

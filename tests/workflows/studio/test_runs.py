@@ -17,6 +17,7 @@ def kinds(events):
     return [name for _, name, _ in events]
 
 
+@pytest.mark.rest
 def test_a_text_is_run_and_told_live(served):
     id = served.start("guard", {"kind": "text", "text": EMAIL})
     events = served.events(f"/api/runs/{id}/events")
@@ -121,6 +122,7 @@ def test_unknown_things_are_not_found(served):
 # Agents
 
 
+@pytest.mark.rest
 def test_an_agent_is_followed_step_by_step(served):
     id = served.start("agent", {"kind": "text", "text": "How is the weather in Bern?"})
     events = served.events(f"/api/runs/{id}/events")
@@ -142,6 +144,7 @@ def test_an_agent_is_followed_step_by_step(served):
     assert "model" in run["marks"][""]["shapes"]
 
 
+@pytest.mark.rest
 def test_each_run_starts_anew_so_a_script_begins_again(served):
     first, second = (served.run("agent", "Hi")["output"]["text"] for _ in range(2))
     assert first == second
@@ -170,16 +173,19 @@ def test_all_that_was_printed_is_in_the_log_when_a_run_has_ended(served):
         assert "\0" not in logs
 
 
+@pytest.mark.rest
 def test_what_is_printed_is_bounded(served):
     logs = served.run("odd_flow", "flood")["logs"]
     assert 60_000 < len(logs) < 70_000
     assert logs.endswith("… more was printed, and is left out\n")
 
 
+@pytest.mark.rest
 def test_user_code_cannot_read_the_requests(served):
     assert "read: ''" in served.run("odd_flow", "read")["logs"]
 
 
+@pytest.mark.rest
 def test_an_error_of_a_step_is_shown_with_file_and_line(served):
     run = served.run("odd_flow", "raise")
     assert run["status"] == "failed"
@@ -191,6 +197,7 @@ def test_an_error_of_a_step_is_shown_with_file_and_line(served):
     assert run["trace"]["status"] == "failed"
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("text", "how"), [("crash", "exit code 3"), ("abort", "killed by SIGABRT")])
 def test_a_crash_is_an_error_and_the_studio_lives(served, text, how):
     run = served.run("odd_flow", text)
@@ -200,6 +207,7 @@ def test_a_crash_is_an_error_and_the_studio_lives(served, text, how):
     assert served.run("odd_flow", "fine")["status"] == "passed"
 
 
+@pytest.mark.rest
 def test_a_message_without_end_is_cut(served):
     error = served.run("odd.py:odd_flow", "words")["error"]
     assert len(error["traceback"]) < 100_000
@@ -219,10 +227,12 @@ def test_large_runs_are_not_all_held_in_memory(tmp_path, serving_studio, monkeyp
             assert served.http.get(f"/api/runs/{id}/events").status_code in (200, 204)
 
 
+@pytest.mark.rest
 def test_a_copy_that_user_code_forks_does_not_answer_for_it(served):
     assert served.run("odd.py:odd_flow", "copy")["status"] == "passed"
 
 
+@pytest.mark.rest
 def test_a_step_that_hangs_is_stopped_and_said_where(served):
     started = time.monotonic()
     run = served.run("odd_flow", "hang", seconds=0.7)
@@ -268,6 +278,7 @@ def zombie(process: Path) -> bool:
     return ") Z " in (process / "stat").read_text()
 
 
+@pytest.mark.rest
 def test_text_with_html_and_escape_codes_stays_text(served):
     text = "<script>alert(1)</script> </style> \x1b[31m \u202e \x00"
     run = served.run("guard", text)
@@ -281,6 +292,7 @@ def test_text_with_html_and_escape_codes_stays_text(served):
 # Events again
 
 
+@pytest.mark.rest
 def test_events_go_on_where_a_reader_left_off(served):
     id = served.start("guard", {"kind": "text", "text": EMAIL})
     every = served.events(f"/api/runs/{id}/events")
@@ -310,6 +322,7 @@ def test_ten_tabs_see_the_same(served):
     assert len({text.partition("id: 1\n")[2] for text in seen}) == 1
 
 
+@pytest.mark.rest
 def test_a_reader_that_leaves_does_not_end_the_run(served):
     id = served.start("agent", {"kind": "text", "text": "Hi"})
     with served.http.stream("GET", f"/api/runs/{id}/events") as answer:
@@ -344,6 +357,7 @@ def test_deleting_a_run_at_work_cancels_it(served):
     assert served.http.get(f"/api/runs/{id}").status_code == 404
 
 
+@pytest.mark.rest
 def test_runs_survive_a_restart(tmp_path, serving_studio):
     history = tmp_path / "deep" / "studio.db"
     with serving_studio(tmp_path, history=history) as made:
@@ -360,6 +374,7 @@ def test_runs_survive_a_restart(tmp_path, serving_studio):
         assert made.get("/api/runs") == {"runs": [], "more": False}
 
 
+@pytest.mark.rest
 def test_a_wait_for_room_is_bounded(tmp_path, serving_studio):
     (tmp_path / "slow.py").write_text(
         "import time\nfrom penstock import Workflow, processor, InputContext\n"

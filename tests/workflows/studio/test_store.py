@@ -116,6 +116,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
         RunHistory(tmp_path / "file" / "studio.db", keep=3)
 
 
+@pytest.mark.rest
 def test_a_history_that_breaks_while_the_studio_runs_is_said(tmp_path, serving_studio):
     path = tmp_path / "studio.db"
     with serving_studio(tmp_path, history=path) as served:

@@ -37,6 +37,7 @@ def test_presets_and_given_workflows_are_listed(served):
     assert listed["limits"]["text"] == 1024 * 1024
 
 
+@pytest.mark.rest
 def test_a_workflow_is_described_with_picture_steps_and_forms(served):
     id = served.id("guards.py:guard")
     described = served.get(f"/api/workflows/{id}", detail="full")
@@ -85,6 +86,7 @@ def test_a_wrong_question_is_refused(served, query):
     assert served.http.get(f"/api/workflows/{served.id('guards.py:guard')}", params=query).status_code == 400
 
 
+@pytest.mark.rest
 def test_changed_options_are_previewed_and_run(served):
     id = served.id("guards.py:guard")
     changes = {
@@ -142,6 +144,7 @@ def test_the_options_of_an_agents_processor_are_changed(served):
     assert "Write to [EMAIL] for more" in run["output"]["text"]
 
 
+@pytest.mark.rest
 def test_a_graph_with_problems_is_shown_with_them(tmp_path, serving_studio):
     (tmp_path / "twice.py").write_text(
         "from penstock import Workflow\nfrom penstock.processors.guards import PIIDetector\n"
@@ -159,6 +162,7 @@ class TestReloading:
         (tmp_path / "guards.py").write_text(GUARD.format(strategy="redact"))
         return tmp_path
 
+    @pytest.mark.rest
     def test_a_changed_file_is_a_new_version_and_the_old_one_still_runs(self, folder, serving_studio):
         with serving_studio(folder, "guards.py:guard") as made:
             id = made.id("guard")
@@ -227,6 +231,7 @@ class TestReloading:
             assert problem["file"] == str(tmp_path / "two.py")
             assert (problem["line"], problem["source"], problem["frames"]) == (None, None, [])
 
+    @pytest.mark.rest
     def test_an_error_about_no_file_has_no_place(self, tmp_path, serving_studio):
         with serving_studio(tmp_path, "nowhere.py:x") as made:
             problem = until(lambda: entry(made, made.id("nowhere.py:x"))["problem"], lambda each: each is not None)
@@ -354,6 +359,7 @@ steps:
 
 
 class TestPolicyFiles:
+    @pytest.mark.rest
     def test_a_policy_file_is_shown_watched_and_run_in_each_version(self, tmp_path, serving_studio):
         (tmp_path / "words.yaml").write_text("penstock: 1\nsteps: [unicode-normalizer]\n")
         (tmp_path / "policy.yaml").write_text(POLICY.format(strategy="redact"))
@@ -373,6 +379,7 @@ class TestPolicyFiles:
             until(lambda: entry(made, id), lambda each: each["state"] == "ready")
 
 
+@pytest.mark.rest
 def test_a_workflow_is_described_with_its_coverage(served) -> None:
     """The table of `penstock coverage`, of workflows and of agents."""
     for reference, path in (("guards.py:guard", "pii-detector"), ("app.py:agent", "pii-detector")):

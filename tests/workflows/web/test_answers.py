@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from penstock import Agent, Message, RegexFilterProcessor, Workflow
+from penstock import Agent, Message, RegexFilterProcessor, SQLiteStorage, Tool, Workflow
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
+from penstock.processors.tools import HumanReview
 from penstock.testing import ScriptedModel
 from penstock.workflows.web import (
+    AGUIEncoder,
     ChatCompletionsEncoder,
     PlainTextEncoder,
     ResponsesEncoder,
     UIMessagesEncoder,
     WholeResponse,
+    ag_ui,
     chat_completions,
     plain_text,
     responses,
@@ -30,6 +34,7 @@ FORMATS = {
     "chat": (chat_completions, lambda **options: ChatCompletionsEncoder("m", **options)),
     "responses": (responses, lambda **options: ResponsesEncoder("m", **options)),
     "ui": (ui_messages, UIMessagesEncoder),
+    "ag_ui": (ag_ui, AGUIEncoder),
     "plain": (plain_text, PlainTextEncoder),
 }
 each_format = pytest.mark.parametrize("name", FORMATS)
@@ -41,6 +46,45 @@ CALLS = Message.assistant(
 def told(name: str, answer: object) -> str:
     """A whole answer as text."""
     return answer if isinstance(answer, str) else json.dumps(answer)
+
+
+@each_format
+async def test_an_answer_that_waits_for_a_person_says_so(name: str, tmp_path: Path) -> None:
+    """Streamed and whole; nothing of the question is told."""
+    module, encoder = FORMATS[name]
+    async with SQLiteStorage(tmp_path / "runs.db") as store:
+        agent = Agent(ScriptedModel(["Hello."], repeat_last=True), processors=[HumanReview(["input"])], reviews=store)
+        streamed = b"".join([piece async for piece in module.stream(agent.stream("My number is 7"), encoder())])
+        result = await agent.generate("My number is 7")
+    assert result.status == "suspended"
+    for sent in (streamed.decode(), told(name, module.answer(result, encoder()))):
+        assert "A person has to review this request." in sent
+        assert "Is this allowed" not in sent
+        assert "number is 7" not in sent
+
+
+@each_format
+async def test_an_answer_that_waits_for_the_calls_of_an_inner_agent_says_so(name: str, tmp_path: Path) -> None:
+    """Whole as streamed; no client is told to run the outer call."""
+    module, encoder = FORMATS[name]
+    refund = {"tool_calls": [{"name": "refund", "args": {"order": 7}}]}
+    ask = {"tool_calls": [{"name": "clerk", "args": {"prompt": "Refund it"}}]}
+    inner = Agent(
+        ScriptedModel([refund], repeat_last=True), id="clerk", tools=[Tool(refunded, name="refund", approval=True)]
+    )
+    async with SQLiteStorage(tmp_path / "runs.db") as store:
+        agent = Agent(ScriptedModel([ask], repeat_last=True), tools=[inner.as_tool()], reviews=store)
+        streamed = b"".join([piece async for piece in module.stream(agent.stream("Go"), encoder())])
+        result = await agent.generate("Go")
+    assert result.status == "suspended"
+    for sent in (streamed.decode(), told(name, module.answer(result, encoder()))):
+        assert "A person has to review this request." in sent
+        assert "pendingToolCallIds" not in sent
+
+
+def refunded(order: int) -> str:
+    """Refund an order."""
+    return f"order {order} is refunded"
 
 
 async def test_a_completion_of_a_result() -> None:

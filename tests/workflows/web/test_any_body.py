@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from penstock import Agent, PIIDetector
 from penstock.testing import ScriptedModel
 from penstock.workflows.web import (
+    AGUIEncoder,
     ChatCompletionsEncoder,
     PlainTextEncoder,
     RequestError,
@@ -20,6 +21,7 @@ from penstock.workflows.web import (
     StreamedResponse,
     UIMessagesEncoder,
     WholeResponse,
+    ag_ui,
     chat_completions,
     plain_text,
     responses,
@@ -115,6 +117,35 @@ BODIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
                     ],
                 },
             ],
+        },
+    ),
+    "ag_ui": (
+        ag_ui,
+        AGUIEncoder.answering,
+        {
+            "threadId": "t",
+            "runId": "r",
+            "protocolVersion": "1.0",
+            "state": {"a": 1},
+            "messages": [
+                {"id": "1", "role": "developer", "content": "Be kind."},
+                {
+                    "id": "2",
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "Hi"},
+                        {"type": "image", "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"}},
+                        {"type": "document", "source": {"type": "url", "value": "https://example.com/a.pdf"}},
+                    ],
+                },
+                {"id": "3", "role": "reasoning", "content": "Well."},
+                {"id": "4", "role": "assistant", "content": "One moment.", "toolCalls": [CALL, {**CALL, "id": "c2"}]},
+                {"id": "5", "role": "tool", "toolCallId": "c1", "content": "done"},
+                {"id": "6", "role": "activity", "activityType": "PLAN", "content": {"a": 1}},
+            ],
+            "tools": [{"name": "g", "description": "Looks.", "parameters": SCHEMA}],
+            "context": [{"description": "d", "value": "v"}],
+            "resume": [{"interruptId": "c2", "status": "resolved", "payload": {"approved": False, "reason": "no"}}],
         },
     ),
     "plain": (plain_text, lambda _: PlainTextEncoder(), {"message": "Hi"}),
@@ -216,6 +247,15 @@ def test_any_change_of_a_body_is_served_or_refused(name: str) -> None:
     def check(body: bytes) -> None:
         status, whole, streamed = served(name, body)
         assert status == 400 or (status == 200 and whole and streamed)
-        assert FAILED_TEXT.encode() not in whole + streamed
+        assert status == 400 or FAILED_TEXT.encode() not in whole + streamed
 
     check()
+
+
+@pytest.mark.parametrize("role", ["system", "tool"])
+def test_a_conversation_without_a_message_to_answer_is_the_fault_of_the_client(role: str) -> None:
+    """Instructions alone, or a result without its call: a later message may come with the agent's memory."""
+    message = {"role": role, "content": "42", **({"tool_call_id": "c1"} if role == "tool" else {})}
+    status, whole, _ = served("chat", json.dumps({"messages": [message]}).encode())
+    assert status == 400
+    assert "holds no message to answer" in json.loads(whole)["error"]["message"]

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock import Agent, Chunk, Context, TextGuard, Tool
 from penstock.testing import ScriptedModel
 from penstock.workflows.web import (
+    AGUIEncoder,
     ChatCompletionsEncoder,
+    ReleasedLog,
     ResponsesEncoder,
+    ResumableResponse,
+    ResumedResponse,
     StreamedResponse,
     UIMessagesEncoder,
+    ag_ui,
     chat_completions,
     responses,
     ui_messages,
@@ -35,6 +42,7 @@ FORMATS = {
     "v1/chat/completions": (chat_completions, ChatCompletionsEncoder),
     "v1/responses": (responses, ResponsesEncoder),
     "ui": (ui_messages, UIMessagesEncoder),
+    "ag_ui": (ag_ui, AGUIEncoder),
 }
 
 each_sdk = pytest.mark.parametrize("sdk", SDKS)
@@ -61,6 +69,8 @@ def served(source: Agent | list[Chunk], **options: object) -> Iterator[str]:
         async def ask(request: Request) -> StreamedResponse:
             asked = module.read_request(await request.body())
             answer = chunks(source) if isinstance(source, list) else source.stream(asked.messages)
+            if path == "ag_ui":
+                return StreamedResponse(ag_ui.stream(answer, AGUIEncoder.answering(asked)), ag_ui.HEADERS)
             writer = encoder(**({} if path == "ui" else {"model": "m"}), **options)
             return StreamedResponse(module.stream(answer, writer), module.HEADERS)
 
@@ -70,9 +80,9 @@ def served(source: Agent | list[Chunk], **options: object) -> Iterator[str]:
         yield url
 
 
-def ask(script: Path, client: str, url: str) -> dict[str, Any]:
+def ask(script: Path, client: str, url: str, *more: str) -> dict[str, Any]:
     """What a client in JavaScript understood."""
-    command = ["node", str(script), client, url, "Hi"]
+    command = ["node", str(script), client, url, "Hi", *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -213,3 +223,101 @@ def test_the_openai_library_learns_nothing_of_a_verdict(script: Path, client: st
         seen = ask(script, client, url)
     assert not [word for word in TOLD if word in json.dumps(seen)]
     assert "content_filter" in json.dumps(seen) or "content filter" in json.dumps(seen)
+
+
+def test_the_client_of_ag_ui_reads_every_event(script: Path) -> None:
+    """It checks their form and their order, and makes messages of them."""
+    with served(FULL) as url:
+        seen = ask(script, "ag-ui", url)
+    assert seen["errors"] == []
+    assert [message["role"] for message in seen["messages"]] == ["user", "reasoning", "assistant", "tool", "assistant"]
+    _, thought, first, result, last = seen["messages"]
+    assert (thought["content"], first["content"], last["content"]) == ("Hm.", "One moment.", "It is cold.")
+    assert first["toolCalls"][0]["function"] == {"name": "weather", "arguments": '{"city":"Oslo"}'}
+    assert result["content"] == '{"degrees":4}'
+    assert [event["name"] for event in seen["events"] if event["type"] == "CUSTOM"] == [
+        *("source", "file", "mood", "progress"),
+    ]
+
+
+def test_the_client_of_ag_ui_reads_a_verdict_as_an_error(script: Path) -> None:
+    """It says nothing of itself."""
+    with served([Chunk("step-start"), *text("Ask "), VERDICT]) as url:
+        seen = ask(script, "ag-ui", url)
+    last = seen["events"][-1]
+    assert (last["type"], last["message"], last["code"]) == ("RUN_ERROR", "The answer was blocked.", "content_filter")
+    assert not [word for word in TOLD if word in json.dumps(seen)]
+
+
+def test_the_client_of_ag_ui_answers_an_interrupt(script: Path) -> None:
+    """A second run brings the answer, and the tool's result."""
+    ran: list[int] = []
+
+    def refund(order: int) -> str:
+        ran.append(order)
+        return f"refunded {order}"
+
+    model = ScriptedModel([{"tool_calls": [{"id": "c1", "name": "refund", "args": {"order": 7}}]}, "Done."])
+    answer = [{"interruptId": "c1", "status": "resolved", "payload": {"approved": True}}]
+    with served(Agent(model, tools=[Tool(refund, approval=True)])) as url:
+        seen = ask(script, "ag-ui", url, json.dumps(answer))
+    assert (seen["errors"], ran) == ([], [7])
+    assert [message["role"] for message in seen["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert [message["content"] for message in seen["messages"][2:]] == ["refunded 7", "Done."]
+
+
+@pytest.mark.parametrize("sdk", ["ai-v6", "ai"])
+@pytest.mark.parametrize("approved", [True, False])
+def test_the_ai_sdk_decides_about_a_call(script: Path, sdk: str, approved: bool) -> None:
+    """Its message holds the call, the decision, and the result or the denial. Version 5 knows no approvals."""
+    ran: list[int] = []
+
+    def refund(order: int) -> str:
+        ran.append(order)
+        return f"refunded {order}"
+
+    model = ScriptedModel([{"tool_calls": [{"id": "c1", "name": "refund", "args": {"order": 7}}]}, "Done."])
+    agent = Agent(model, tools=[Tool(refund, approval=True)])
+
+    async def run(request: Request) -> StreamedResponse:
+        asked = ui_messages.read_request(await request.body())
+        answer = agent.stream(asked.messages)
+        return StreamedResponse(ui_messages.stream(answer, UIMessagesEncoder.answering(asked)), ui_messages.HEADERS)
+
+    with on_uvicorn(Starlette(routes=[Route("/ui", run, methods=["POST"])])) as url:
+        seen = ask(script, sdk, url, json.dumps({"approved": approved, "reason": "not today"}))
+    assert (seen["asked"]["error"], seen["error"], ran) == (None, None, [7] if approved else [])
+    [call] = [part for part in seen["message"]["parts"] if part["type"] == "tool-refund"]
+    assert call["state"] == ("output-available" if approved else "output-denied")
+    assert call.get("output") == ("refunded 7" if approved else None)
+    assert seen["message"]["parts"][-1]["text"] == "Done."
+
+
+@each_sdk
+def test_the_ai_sdk_comes_back_for_the_rest(script: Path, sdk: str) -> None:
+    """With `resume: true`: it gets the whole answer, and no content once the stream has ended."""
+    log, streams = ReleasedLog(grace=30), dict[str, str]()
+
+    async def chunks() -> AsyncIterator[Chunk]:
+        for chunk in FULL:
+            yield chunk
+            await anyio.sleep(0.05)
+
+    async def run(request: Request) -> ResumableResponse:
+        asked = ui_messages.read_request(await request.body())
+        encoder = UIMessagesEncoder.answering(asked)
+        response = ResumableResponse(ui_messages.stream(chunks(), encoder), ui_messages.HEADERS, log)
+        streams[asked.id] = response.stream_id
+        return response
+
+    async def back(request: Request) -> ResumedResponse | Response:
+        stream_id = streams.pop(request.path_params["id"], None)
+        return Response(status_code=204) if stream_id is None else ResumedResponse(log, stream_id)
+
+    routes = [Route("/ui", run, methods=["POST"]), Route("/ui/{id}/stream", back, methods=["GET"])]
+    with on_uvicorn(Starlette(routes=routes)) as url:
+        seen = ask(script, sdk, url, "resume")
+    assert (seen["error"], seen["again"]) == (None, None)
+    assert "finish" not in [chunk["type"] for chunk in seen["before"]]
+    texts = [part["text"] for part in seen["message"]["parts"] if part["type"] == "text"]
+    assert texts == ["One moment.", "It is cold."]

@@ -55,6 +55,7 @@ def test_a_text_is_a_message_with_one_part() -> None:
     assert events[0]["response"]["output"] == []
 
 
+@pytest.mark.rest
 def test_the_official_client_assembles_the_same_response() -> None:
     """From the events alone, beside the whole response at the end."""
     calls = [*call('{"city"', ':"Oslo"}', arguments={"city": "Oslo"}), *call(arguments={}, call_id="c2", name="time")]

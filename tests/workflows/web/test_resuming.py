@@ -17,12 +17,14 @@ from starlette.routing import Route
 from penstock import Agent, Chunk, Context, TextGuard
 from penstock.testing import ScriptedModel
 from penstock.workflows.web import (
+    AGUIEncoder,
     ChatCompletionsEncoder,
     ReleasedLog,
     ResponsesEncoder,
     ResumableResponse,
     ResumedResponse,
     UIMessagesEncoder,
+    ag_ui,
     chat_completions,
     responses,
     ui_messages,
@@ -36,6 +38,7 @@ ENCODERS: dict[str, tuple[ModuleType, Callable[[], Any]]] = {
     "chat completions": (chat_completions, lambda: ChatCompletionsEncoder("guarded")),
     "responses": (responses, lambda: ResponsesEncoder("guarded")),
     "AI SDK": (ui_messages, UIMessagesEncoder),
+    "AG-UI": (ag_ui, AGUIEncoder),
 }
 
 
@@ -127,7 +130,7 @@ async def rest(client: httpx.AsyncClient, after: str, **headers: str) -> list[st
 
 
 @pytest.mark.rest
-@pytest.mark.parametrize(("form", "step"), [("AI SDK", 1), ("chat completions", 2), ("responses", 4)])
+@pytest.mark.parametrize(("form", "step"), [("AI SDK", 1), ("AG-UI", 2), ("chat completions", 2), ("responses", 4)])
 async def test_a_client_that_is_cut_at_any_event_gets_the_rest(form: str, step: int):
     module, encoder = ENCODERS[form]
 

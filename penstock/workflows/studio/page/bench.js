@@ -201,6 +201,7 @@ function chat(studio) {
       cancel: () => studio.cancel(),
       clear: () => studio.clearChat(),
       select: (span) => studio.selectSpan(span),
+      reviewed: studio.reviews.about !== null,
     })}`;
 }
 

@@ -21,6 +21,7 @@ import { isGoingOn, statusOf, timesOf } from "./run-model.js";
  * @property {() => void} cancel
  * @property {() => void} clear
  * @property {(span: Span) => void} select
+ * @property {boolean} reviewed whether the studio shows requests that wait
  */
 
 /** @param {ChatProps} props */
@@ -31,7 +32,7 @@ export function chatView(props) {
     <ol class="said" role="log" aria-label="Conversation" tabindex="0">
       ${messages.length === 0 && !run ? html`<li class="none">Write to the agent. Each of its steps and tool calls will be shown.</li>` : nothing}
       ${messages.map(bubble)}
-      ${run ? answer(run, props.select) : nothing}
+      ${run ? answer(run, props) : nothing}
     </ol>
     <form class="ask" @submit=${submit}>
       <label class="field"><span class="sr-only">Message to the agent</span>
@@ -64,9 +65,9 @@ function bubble({ role, content }) {
 
 /**
  * @param {Run} run
- * @param {(span: Span) => void} select
+ * @param {ChatProps} props
  */
-function answer(run, select) {
+function answer(run, { select, reviewed }) {
   const { word, tone } = statusOf(run);
   const tripwire = run.stored?.output?.tripwire ?? run.stored?.trace?.tripwire;
   return html`<li class="bubble" data-role="assistant">
@@ -75,9 +76,21 @@ function answer(run, select) {
     ${run.text ? html`<p class="text" dir="auto">${visible(run.text)}${isGoingOn(run) ? html`<span class="caret" aria-hidden="true"></span>` : nothing}</p>` : nothing}
     ${tripwire ? html`<p class="tripwire"><b>${visible(tripwire.processor_id)}</b> stopped it: ${visible(tripwire.reason)}</p>` : nothing}
     ${run.error && run.error.kind !== "cancelled" ? problemView(run.error) : nothing}
+    ${run.status === "suspended" ? waits(run, reviewed) : nothing}
     ${run.retracted ? html`<p class="note">A text that had left was taken back.</p>` : nothing}
     <p class="state" data-tone=${tone}>${word}${timesOf(run).map(({ text, why }) => html` · <span title=${why}>${text}</span>`)}${stepsOf(run)}</p>
   </li>`;
+}
+
+/**
+ * @param {Run} run
+ * @param {boolean} reviewed
+ */
+function waits({ stored }, reviewed) {
+  const id = stored?.agent?.run_id;
+  return html`<p class="note">It waits for a decision${
+    reviewed && id ? html`: <a href="#/reviews/${encodeURIComponent(id)}">review it</a>` : nothing
+  }.</p>`;
 }
 
 /** @param {Run} run */

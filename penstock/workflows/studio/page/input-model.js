@@ -170,5 +170,7 @@ function conversationDraft(messages) {
 
 /** @param {RunInput} input */
 function chatOf(input) {
-  return input.kind === "text" ? [{ role: "user", content: input.text ?? "" }] : (input.messages ?? []);
+  return input.kind === "text" || input.kind === "suspended"
+    ? [{ role: "user", content: input.text ?? "" }]
+    : (input.messages ?? []);
 }

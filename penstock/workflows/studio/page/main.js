@@ -5,6 +5,7 @@ import { visible } from "penstock/format.js";
 import { benchView } from "./bench.js";
 import { compareView } from "./compare-view.js";
 import { problemView } from "./problem.js";
+import { reviewsView } from "./reviews-view.js";
 import { runMarks } from "./run-model.js";
 import { listen, shortcutList } from "./shortcuts.js";
 import { sidebar } from "./sidebar.js";
@@ -30,6 +31,16 @@ const shortcuts = [
     run: () => studio.host.picture?.element.querySelector(/** @type {"div"} */ ("[tabindex='0']"))?.focus(),
   },
   { key: "c", does: "compare", run: () => (location.hash = "#/compare") },
+  { key: "r", does: "reviews: requests that wait for a decision", run: () => (location.hash = "#/reviews") },
+  { key: "j", does: "in reviews: the next request", run: () => inReviews(() => studio.reviews.move(1)) },
+  { key: "k", does: "in reviews: the request before", run: () => inReviews(() => studio.reviews.move(-1)) },
+  { key: "a", does: "in reviews: go to Approve; Enter approves", run: () => inReviews(() => reach("button.approve")) },
+  {
+    key: "d",
+    does: "in reviews: write why it is rejected; Enter rejects",
+    run: () => inReviews(() => reach("input.reason")),
+  },
+  { key: "e", does: "in reviews: edit the arguments", run: () => inReviews(editArguments) },
   { key: "s", does: "choose the stage", run: () => focus("stage") },
   { key: "x", does: "cancel the run", run: () => studio.cancel() },
   { key: "?", does: "show these keys", run: () => help()?.showModal() },
@@ -39,6 +50,22 @@ const shortcuts = [
 function focus(id) {
   if (id === "search-workflows") studio.update({ sideOpen: true });
   requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById(id)?.focus()));
+}
+
+/** @param {() => void} act */
+function inReviews(act) {
+  if (studio.reviews.shown) act();
+}
+
+/** @param {string} selector of a control in the first call that is undecided */
+function reach(selector) {
+  document.querySelector(/** @type {"input"} */ (`.waiting-call ${selector}`))?.focus();
+}
+
+function editArguments() {
+  const button = document.querySelector(/** @type {"button"} */ (".waiting-call button.edit"));
+  if (button?.getAttribute("aria-pressed") === "false") button.click();
+  requestAnimationFrame(() => requestAnimationFrame(() => reach("textarea")));
 }
 
 function writeInput() {
@@ -56,6 +83,7 @@ function draw(now) {
 function page(now) {
   const { state } = now;
   const { route, catalog } = state;
+  const onBench = route.page !== "compare" && route.page !== "reviews";
   return html`<a class="skip" href="#title" @click=${skip}>Skip to the workflow</a>
     ${topBar(now)}
     ${state.connected ? nothing : html`<p class="offline" role="alert">The studio does not answer. Is <code>penstock studio</code> still running? This page tries again by itself.</p>`}
@@ -65,8 +93,8 @@ function page(now) {
           workflows: catalog?.workflows ?? [],
           filter: state.filter,
           search: (filter) => now.update({ filter }),
-          chosen: route.page === "compare" ? null : state.bench.id,
-          run: route.page === "compare" ? null : (state.bench.run?.id ?? null),
+          chosen: onBench ? state.bench.id : null,
+          run: onBench ? (state.bench.run?.id ?? null) : null,
           runs: state.runs,
           more: state.more,
           loadMore: () => void now.loadMoreRuns(),
@@ -97,9 +125,17 @@ function topBar(now) {
       @click=${() => now.update({ sideOpen: !state.sideOpen })}>☰</button>
     <a class="brand" href=${state.bench.id ? `#/workflow/${state.bench.id}` : "#/"}>${LOGO}<span>Penstock</span> <span class="sub">studio</span></a>
     <span class="grow"></span>
+    ${now.reviews.about ? reviewsLink(now) : nothing}
     <a class="button quiet" href=${comparing && state.bench.id ? `#/workflow/${state.bench.id}` : "#/compare"} aria-current=${comparing ? "page" : nothing}>Compare</a>
     <button type="button" class="icon" aria-label="Keys" title="Keys (?)" @click=${() => help()?.showModal()}>?</button>
   </header>`;
+}
+
+/** @param {Studio} now */
+function reviewsLink({ state: { reviews, route } }) {
+  const { waiting, more } = reviews;
+  return html`<a class="button quiet" href="#/reviews" aria-current=${route.page === "reviews" ? "page" : nothing}>Reviews
+    ${waiting ? html`<span class="count" aria-label="${waiting} waiting">${waiting}${more ? "+" : ""}</span>` : nothing}</a>`;
 }
 
 const LOGO = html`<svg class="logo" viewBox="0 0 24 24" width="22" height="22" aria-hidden="true">
@@ -112,6 +148,7 @@ function content(now) {
   const { route, catalog, bench } = now.state;
   if (!catalog) return html`<p class="none" role="status">Loading…</p>`;
   if (route.page === "compare") return compareView(now);
+  if (route.page === "reviews") return reviewsView(now);
   if (bench.id || bench.problem) return benchView(now);
   return html`<p class="none">There is no workflow yet. Start the studio with a file: <code>penstock studio guards.py</code></p>`;
 }
@@ -135,6 +172,7 @@ function showPictures(now) {
     }
     return;
   }
+  if (route.page === "reviews") return;
   const svg = bench.oldPicture ? bench.run?.stored?.svg : bench.detail?.svg;
   if (!svg) return;
   const about = shown(svg, bench.detail, benchMarks(bench));

@@ -8,6 +8,7 @@ import { listen } from "./events.js";
 import { DraftError, draftOf, inputOf, kindOf, kindsFor, newDraft } from "./input-model.js";
 import { PictureHost } from "./picture-host.js";
 import { problemOf } from "./problem.js";
+import { newReviewsState, Reviews } from "./reviews.js";
 import { newRowsState } from "./rows-model.js";
 import { apply, complete, EVENTS, isGoingOn, newRun, statusOf } from "./run-model.js";
 import { createStore } from "./store.js";
@@ -54,12 +55,13 @@ import { cut } from "./words.js";
  * @property {import("./types.js").Catalog | null} catalog
  * @property {Problem | null} problem why there is no catalog
  * @property {boolean} connected
- * @property {{page: "home" | "workflow" | "run" | "compare", id: string | null}} route
+ * @property {{page: "home" | "workflow" | "run" | "compare" | "reviews", id: string | null}} route
  * @property {string} filter
  * @property {ShortRun[]} runs
  * @property {boolean} more
  * @property {Bench} bench
  * @property {import("./compare.js").CompareState} compare
+ * @property {import("./reviews.js").ReviewsState} reviews
  * @property {{id: number, text: string, tone: string}[]} toasts
  * @property {string} announcement for screen readers
  * @property {boolean} sideOpen whether the side is shown in a narrow window
@@ -112,6 +114,7 @@ export class Studio {
       more: false,
       bench: { ...newBench(), draft: { ...newDraft(), ...keptDraft() } },
       compare: newCompareState(),
+      reviews: newReviewsState(),
       toasts: [],
       announcement: "",
       sideOpen: false,
@@ -123,6 +126,7 @@ export class Studio {
     this.host = new PictureHost((path) => this.select(path));
     this.sideHosts = [new PictureHost(() => {}), new PictureHost(() => {})];
     this.comparison = new Comparison(this);
+    this.reviews = new Reviews(this);
     /** @type {() => void} */
     this.unfollow = () => {};
     /** @type {() => void} */
@@ -139,7 +143,7 @@ export class Studio {
     window.addEventListener("hashchange", () => void this.followRoute());
     listen({
       url: "/api/events",
-      names: ["hello", "workflow", "runs", "bye"],
+      names: ["hello", "workflow", "runs", "reviews", "bye"],
       event: (name, data) => this.#news(name, data),
       poll: async () => {
         await this.loadCatalog();
@@ -148,6 +152,7 @@ export class Studio {
       connection: (connected) => this.#connection(connected),
     });
     await Promise.all([this.loadCatalog(), this.loadRuns()]);
+    this.reviews.start();
     await this.followRoute();
   }
 
@@ -164,7 +169,8 @@ export class Studio {
    * @param {any} data
    */
   #news(name, data) {
-    if (name === "runs") void this.loadRuns();
+    if (name === "runs") void Promise.all([this.loadRuns(), this.reviews.load()]);
+    else if (name === "reviews") void this.reviews.load();
     else if (name === "workflow") this.#changed(data);
     else if (name === "bye") this.#connection(false);
     else if (name === "hello") {
@@ -258,6 +264,7 @@ export class Studio {
     const [page = "", id = null] = location.hash.replace(/^#\/?/, "").split("/");
     this.update({ sideOpen: false });
     if (page === "compare") return this.#showCompare(id);
+    if (page === "reviews") return this.#showReviews(id);
     if ((page === "workflow" || page === "run") && id) return this.#showBench(page, id);
     const first = this.state.catalog?.workflows[0];
     this.update({ route: { page: "home", id: null } });
@@ -280,6 +287,12 @@ export class Studio {
     this.update({ route: { page: "compare", id } });
     if (id) await this.comparison.open(id);
     else if (!this.state.compare.sides[0]?.workflow) this.#prepareCompare();
+  }
+
+  /** @param {string | null} id of a request, encoded */
+  async #showReviews(id) {
+    this.update({ route: { page: "reviews", id: id === null ? null : decodeURIComponent(id) } });
+    await this.reviews.load();
   }
 
   #prepareCompare() {

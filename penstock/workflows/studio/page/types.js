@@ -40,6 +40,7 @@
  * @property {Stage[]} stages
  * @property {Summary[]} workflows
  * @property {{upload: number, text: number, seconds: number}} limits
+ * @property {{store: string, by: string, fixed: boolean} | null} reviews
  *
  * @typedef {object} Field An option of a step, or a part of its policy, as a form shows it.
  * @property {string} name
@@ -149,7 +150,7 @@
  * @property {Problem | null} error
  * @property {string} logs
  * @property {{counts: Record<string, number>, total: number, rows: Row[], steps: Record<string, StepSums>, slowest: Row[], left_out: number} | null} file
- * @property {{text: string, steps: number, finish_reason: string, usage: Record<string, number>, tool_calls: ToolCall[]} | null} agent
+ * @property {{text: string, steps: number, finish_reason: string, usage: Record<string, number>, run_id?: string, tool_calls: ToolCall[]} | null} agent
  * @typedef {ShortRun & StoredFields} StoredRun
  *
  * @typedef {object} ToolCall A call of a tool, with what guards hid of it.

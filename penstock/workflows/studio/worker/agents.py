@@ -57,25 +57,33 @@ class WatchedModel:
 
 
 async def run_agent(agent: Agent, request: Json, live: Live) -> Json:
-    """Run a request to its end, and return the result as data. An error of a step or the model is a result, too.
+    """Run a request to its end, or until it waits for a person, and return the result as data.
+
+    An error of a step or the model is a result, too. An input of the kind ``suspended`` names a request that was
+    decided about, and the agent goes on with it.
 
     Raises:
         PenstockError: the input cannot be read.
+        ReviewError: the agent cannot go on with that request.
     """
     given = cast("dict[str, Any]", request["input"])
     context: dict[str, Any] = dict(cast("dict[str, Any]", request.get("context") or {}))
-    call = call_of(InputRow(1, row_of(given, "process_input")), "process_input", context)
     options: dict[str, Any] = {"records": True, "texts": True, "request_context": context}
     tools = ToolLog()
     observers = cast("Iterable[object]", (arguments_of(agent) or {}).get("observers") or ())
     options["observers"] = [*observers, live, tools]
     if isinstance(agent.model, Model):
         options["model"] = WatchedModel(agent.model, live, tools)
+    if given["kind"] == "suspended":
+        stream = agent.resume_stream(str(given["run"]), **options)
+    else:
+        call = call_of(InputRow(1, row_of(given, "process_input")), "process_input", context)
+        stream = agent.stream(call.messages, **options)
     made: Json = {}
-    async with anyio.create_task_group() as tasks:
+    async with stream, anyio.create_task_group() as tasks:  # an error of the start is no group
         tasks.start_soon(live.keep_flushing)
         try:
-            result, error = await _read(agent.stream(call.messages, **options), live)
+            result, error = await _read(stream, live)
         finally:
             tasks.cancel_scope.cancel()
         live.flush()
@@ -86,13 +94,12 @@ async def run_agent(agent: Agent, request: Json, live: Live) -> Json:
 async def _read(stream: AgentStream[Any], live: Live) -> tuple[AgentResult[Any], Exception | None]:
     """Read a stream to its end; return its result, and the error that ended it."""
     error: Exception | None = None
-    async with stream:
-        try:
-            async for chunk in stream:
-                live.chunk(chunk)
-        except Exception as raised:  # noqa: BLE001 - how the request ended; the result says the rest
-            error = raised
-        return await stream.result, error
+    try:
+        async for chunk in stream:
+            live.chunk(chunk)
+    except Exception as raised:  # noqa: BLE001 - how the request ended; the result says the rest
+        error = raised
+    return await stream.result, error
 
 
 def _told(result: AgentResult[Any], error: Exception | None, tools: ToolLog) -> Json:
@@ -113,6 +120,7 @@ def _told(result: AgentResult[Any], error: Exception | None, tools: ToolLog) -> 
             "steps": len(result.steps),
             "finish_reason": result.finish_reason,
             "usage": plain(usage_payload(result.usage)),
+            "run_id": result.run_id,
             "tool_calls": tools.calls(each for step in result.steps for each in step.tool_calls),
         },
         "error": None if error is None else problem_of(error, "step"),

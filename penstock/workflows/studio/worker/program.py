@@ -50,7 +50,8 @@ def _serve() -> None:
         return
     kind = "agent" if loaded.agent is not None else "workflow"
     doc = str(getattr(loaded.target, "description", "") or "").strip().split("\n", 1)[0]
-    channel.done({"name": loaded.name, "kind": kind, "doc": doc, "sources": sources.read})
+    reviews = loaded.agent is not None and loaded.agent.reviews is not None
+    channel.done({"name": loaded.name, "kind": kind, "doc": doc, "reviews": reviews, "sources": sources.read})
     anyio.run(_answer_all, channel, loaded, other)
 
 

@@ -23,6 +23,8 @@ REFERENCES = (
     "broken.py:flow",
     "waiting.py:flow",
     "hostile.py:flow",
+    "refunds.py:agent",
+    "refunds.py:desk",
 )
 MISSING = "the pages cannot be opened"
 REFUSALS = re.compile(r"status of (404|409|413|422)|ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY")
@@ -49,7 +51,20 @@ class Studio:
 def serving(folder: Path, *options: str) -> Iterator[Studio]:
     """Serve a copy of the samples."""
     shutil.copytree(SAMPLES, folder, dirs_exist_ok=True)
-    command = [sys.executable, "-m", "penstock", "studio", *REFERENCES, "--port", "0", "--history", "runs.db", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "penstock",
+        "studio",
+        *REFERENCES,
+        "--port",
+        "0",
+        "--history",
+        "runs.db",
+        "--reviews",
+        "waiting.db",
+        *options,
+    ]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4]), "PYTHONWARNINGS": "default"}
     told = folder / "told.txt"
     with told.open("w") as out, subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=out) as process:

@@ -2,6 +2,7 @@
 
 import re
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 
@@ -50,3 +51,9 @@ def box(page: Page, path: str) -> Locator:
 def arrow(page: Page, source: str, target: str) -> Locator:
     """Return an arrow of the picture by the ids of the boxes at its ends."""
     return page.locator(f'#picture-bench g[data-source="{source}"][data-target="{target}"]')
+
+
+def violations(page: Page) -> list[str]:
+    """Return what axe-core finds wrong with a page."""
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {node['html'][:160]} {node['failureSummary']}" for each in found for node in each["nodes"]]

@@ -5,11 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.workflows.studio.browser.conftest import Studio, serving, watch
-from tests.workflows.studio.browser.steps import box, open_reference, open_workflow, result, run, write
+from tests.workflows.studio.browser.steps import (
+    box,
+    open_reference,
+    open_workflow,
+    result,
+    run,
+    violations,
+    write,
+)
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -34,12 +41,6 @@ def test_nothing_stands_in_the_way_of_assistive_technology(coloured: Page) -> No
     coloured.get_by_role("link", name="Compare").click()
     expect(coloured.get_by_role("heading", level=1, name="Compare")).to_be_visible()
     assert violations(coloured) == []
-
-
-def violations(page: Page) -> list[str]:
-    """Return what axe-core finds wrong with a page."""
-    found = Axe().run(page).response["violations"]
-    return [f"{each['id']}: {node['html'][:160]} {node['failureSummary']}" for each in found for node in each["nodes"]]
 
 
 def test_dark_colours_follow_the_system(coloured: Page) -> None:
