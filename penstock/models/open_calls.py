@@ -13,7 +13,7 @@ from penstock.engine.values.messages import DataPart, Message, ReasoningPart, So
 from penstock.models.conversations import call_key, has_result, is_provider_executed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.engine.values.messages import Part
 
@@ -35,14 +35,16 @@ def with_calls_closed(
 ) -> Sequence[Message]:
     """Return a prompt in which each call has its result, and each result its call; the same object if it was so.
 
-    A result that stands behind other messages is moved to its call. A call whose arguments were never complete is left
+    A result that stands behind other messages is moved to its call. Calls of one message with the same id get ids of
+    their own, such as ``c1-2``, and so do their results. A call whose arguments were never complete is left
     out, and so are a result without a call, and a call without a result to a tool that the provider runs.
 
     Args:
         messages: the prompt.
         open_calls: ``close`` gives a call without a result an error that says so; ``drop`` leaves the call out.
         separate: whether that error is a message of its own, as in frameworks. Such conversations may also have several
-            answers in a row in front of the results of all of them, and tools that the provider runs stay as they are.
+            answers in a row in front of the results of all of them. Tools that the provider runs, and calls without an
+            id, stay as they are there.
     """
     return CallCloser().closed(messages, open_calls, separate=separate)
 
@@ -99,9 +101,46 @@ class _MatchedCalls:
         if not separate:
             self._dropped |= hosted
         self._unanswered = {*called} - answered.keys() - self._dropped - hosted
-        # A result within a message of which another call has its result behind it would part that one from its call.
+        # A result within a message of which another call has its result behind it would part that one from its call, as
+        # one with text behind it does.
         self._answered_behind = {call[0] for call, result in answered.items() if result[0] != call[0]}
+        self._parting = set[_Place]() if separate else self._parting_results(answered)
+        self._renamed = self._repeated_ids(answered)
         self._moved = {call: result for call, result in answered.items() if not self._follows(call[0], result[0])}
+
+    def _repeated_ids(self, answered: Mapping[_Place, _Place]) -> dict[_Place, str]:
+        """Return ids for calls that have none, or that of an earlier call of the message, and for their results."""
+        ids: dict[_Place, str] = {}
+        results = {*answered.values()} | self._dropped
+        for index, message in enumerate(self._messages):
+            counts: dict[str, int] = {}
+            for number, part in enumerate(message.parts if message.role == "assistant" else ()):
+                place = (index, number)
+                if not isinstance(part, ToolPart) or place in results or (self._separate and not part.call_id):
+                    continue
+                counts[part.call_id] = count = counts.get(part.call_id, 0) + 1
+                if count == 1 and part.call_id:
+                    continue
+                stem = part.call_id or f"call-{index}"
+                given = {one.call_id for one in message.parts if isinstance(one, ToolPart)}
+                while (id := f"{stem}-{count}") in given:  # another call has it
+                    counts[part.call_id] = count = count + 1
+                ids[place] = id
+                if place in answered:
+                    ids[answered[place]] = id
+        return ids
+
+    def _parting_results(self, answered: Mapping[_Place, _Place]) -> set[_Place]:
+        """Return results within messages that have another call, with its result behind them, and text behind that."""
+        behind = {call for call, result in answered.items() if call[0] != result[0]}
+        first = {index: min(number for at, number in behind if at == index) for index, _ in behind}
+        return {
+            (index, number)
+            for index, low in first.items()
+            if any(not isinstance(part, ToolPart) for part in self._messages[index].parts[low + 1 :])
+            for number, part in enumerate(self._messages[index].parts)
+            if isinstance(part, ToolPart) and has_result(part) and not is_provider_executed(part)
+        } - {*answered.values()}
 
     def _supersede(self, key: str, index: int) -> None:
         """Drop calls of earlier messages that wait for a result: a later message repeats their id."""
@@ -125,7 +164,7 @@ class _MatchedCalls:
     @property
     def is_broken(self) -> bool:
         """Whether a provider would refuse the prompt."""
-        return bool(self._dropped or self._unanswered or self._moved)
+        return bool(self._dropped or self._unanswered or self._moved or self._parting or self._renamed)
 
     @property
     def are_answered(self) -> bool:
@@ -139,9 +178,14 @@ class _MatchedCalls:
         for index, message in enumerate(self._messages):
             parts: list[Part] = []
             behind: list[Message] = []
-            for number, part in enumerate(message.parts):
+            for number in range(len(message.parts)):
                 place = (index, number)
                 if place in gone:
+                    continue
+                part = self._part(place)
+                if place in self._parting and isinstance(part, ToolPart):
+                    behind.append(Message("tool", (part,)))
+                    parts.append(replace(part, state="call", result=None, error=None))
                     continue
                 if place in self._moved:
                     behind.append(self._alone(self._moved[place]))
@@ -161,6 +205,14 @@ class _MatchedCalls:
 
     def _alone(self, place: _Place) -> Message:
         """Return a result in a message of its own."""
-        index, number = place
-        message = self._messages[index]
-        return message if len(message.parts) == 1 else Message("tool", (message.parts[number],))
+        message = self._messages[place[0]]
+        whole = len(message.parts) == 1 and place not in self._renamed
+        return message if whole else Message("tool", (self._part(place),))
+
+    def _part(self, place: _Place) -> Part:
+        part = self._messages[place[0]].parts[place[1]]
+        return (
+            replace(part, call_id=self._renamed[place])
+            if isinstance(part, ToolPart) and place in self._renamed
+            else part
+        )

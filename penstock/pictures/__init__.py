@@ -47,8 +47,9 @@ def render(
             that run at its stages.
         format: ``mermaid``, ``dot``, ``text``, ``json``, ``svg`` or ``html``.
         stage: draw only the steps that have this stage; None: all of them.
-        detail: ``short``: names, roles, conditions and policies; ``full``: stages, facts and edits, too. None: short
-            in pictures, full in text. JSON has everything.
+        detail: ``short``: names, roles, conditions and policies, and each memory as one box; ``full``: stages, facts
+            and edits, too. None: short in pictures, full in text. JSON has everything; pages and pictures of a run have
+            each step of a memory.
         model: the name of the model between the lists of an agent.
         parts: what the agent has beside its lists: its tools and the processors of its memory.
         trace: a run to lay over the picture; only for ``svg`` and ``html``.
@@ -71,6 +72,8 @@ def render(
         scene = scene_of_lists(name, graph, stage, detail, model, parts)
     else:
         scene = scene_of(name, graph, stage, detail)
+    if detail == "short" and trace is None and format not in ("json", "html"):
+        scene = scene.folded()
     draw: Callable[..., str] = by_name(f"penstock.pictures.as_{format}", f"as_{format}")
     if format == "svg" and trace is not None:
         from penstock.pictures.overlay import marks_of

@@ -32,6 +32,7 @@ _LOOKS = {
     "undeclared": 'shape=box style=filled fillcolor=white color="#7a7a7a"',
     "model": 'shape=box3d style=filled fillcolor="#efe9fb" color="#6b46c1"',
     "tools": 'shape=component style=filled fillcolor="#e3f4f1" color="#0f766e"',
+    "folded": 'shape=cylinder style=filled fillcolor="#e6f0fb" color="#2b6cb0"',
 }
 
 

@@ -33,6 +33,7 @@ _SHAPES = {
     "undeclared": ("[", "]"),
     "model": ("[[", "]]"),
     "tools": ("[/", "/]"),
+    "folded": ("[(", ")]"),
 }
 
 _CLASSES = {
@@ -41,6 +42,7 @@ _CLASSES = {
     "observer": "fill:#f3f3f3,stroke:#7a7a7a,color:#333",
     "undeclared": "fill:#fff,stroke:#7a7a7a,color:#222",
     "model": "fill:#efe9fb,stroke:#6b46c1,color:#2a1a52",
+    "folded": "fill:#e6f0fb,stroke:#2b6cb0,color:#0d2a4a",
     "tools": "fill:#e3f4f1,stroke:#0f766e,color:#06302c",
     "branch": "fill:#fbf5d0,stroke:#9a8100,color:#3a3000",
     "fork": "fill:#4a5568,stroke:#2d3748,color:#fff",
@@ -78,7 +80,7 @@ def _inside(group: str, chart: Chart, indent: str) -> Iterator[str]:
         if isinstance(one, Box):
             opening, closing = _SHAPES[one.tone]
             title = _lines(title_lines(whole(one.title)))
-            title = f"<b>{title}</b>" if one.kind in ("step", "model", "tools") else title
+            title = f"<b>{title}</b>" if one.kind in ("step", "model", "tools", "folded") else title
             label = "<br>".join([title, *map(escaped, note_lines(one.notes))])
             yield f'{indent}{one.id}{opening}"{label}"{closing}'
         else:

@@ -31,6 +31,7 @@ _TONES = {
     "observer": ("#f3f3f3", "#6b6b6b", "#2e2e2e", "#a8a8a8"),
     "undeclared": ("#ffffff", "#6b6b6b", "#1f1f1f", "#a8a8a8"),
     "model": ("#efe9fb", "#6b46c1", "#2a1a52", "#b39ae8"),
+    "folded": ("#e6f0fb", "#2b6cb0", "#14304f", "#7fb2e8"),
     "tools": ("#e3f4f1", "#0f766e", "#06302c", "#5eb8ac"),
     "branch": ("#fbf5d0", "#8a7400", "#3b3408", "#d6c04a"),
     "pass": ("#ffffff", "#6b6b6b", "#1f1f1f", "#a8a8a8"),

@@ -67,6 +67,8 @@ class _Tree:
         beside = "┄" if part.shadow else line
         if part.kind == "step":
             return _Line(short(part.id), self._words(part), (), beside)
+        if part.kind == "folded":
+            return _Line(part.title, (", ".join(map(short, part.notes)),))
         if part.kind == "list":
             return _Line(f"{part.title}: {stage_words(part.stages)}", (), self.lines(part.inside))
         if part.kind == "branch":

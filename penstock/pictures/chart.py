@@ -17,7 +17,7 @@ from penstock.pictures.labels import role_of, stage_words
 if TYPE_CHECKING:
     from penstock.pictures.scene import Part, Scene
 
-BoxKind = Literal["start", "end", "step", "fork", "join", "branch", "pass", "missing", "model", "tools"]
+BoxKind = Literal["start", "end", "step", "fork", "join", "branch", "pass", "missing", "model", "tools", "folded"]
 GroupKind = Literal["workflow", "dag", "sequence", "list", "memory"]
 
 
@@ -207,6 +207,8 @@ class _Painter:
             id = f"step_{_slug(part.path)}"
             after = self.box("step", part.id, arriving, *self.lines[part], id=id, part=part)
             return arriving if part.shadow else after
+        if part.kind == "folded":
+            return self.box("folded", part.title, arriving, *part.notes, id=f"memory_{_slug(part.path)}", part=part)
         if part.kind == "parallel":
             if part.merge == "sequence":
                 return self.frame("sequence", "one after the other", part, arriving, *part.merging)

@@ -223,6 +223,8 @@ class _Layout:
             id = f"step:{part.path}"
             box = _box(id, tone, part.id, *notes, path=part.path, shadow=part.shadow, badges=badges)
             return _aside(box, part.path, shadow=part.shadow)
+        if part.kind == "folded":
+            return _box(f"memory:{part.path}", "folded", part.title, *part.notes)
         if part.kind == "branch":
             return self._branch(part)
         if part.kind == "parallel" and part.merge != "sequence":

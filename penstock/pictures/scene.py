@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 _MOST_TOOLS = 8
 """How many tools a box names."""
 
-PartKind: TypeAlias = Literal["root", "list", "step", "workflow", "steps", "parallel", "branch", "arm", "dag", "memory"]
+PartKind: TypeAlias = Literal[
+    "root", "list", "step", "workflow", "steps", "parallel", "branch", "arm", "dag", "memory", "folded"
+]
 
 
 @dataclass(eq=False, slots=True)
@@ -36,7 +38,7 @@ class Part:
 
     Attributes:
         kind: its kind; ``steps`` is a sequence without a name, ``list`` a processor list of an agent, ``memory`` what
-            a memory adds to a list.
+            a memory adds to a list, ``folded`` the same as one box.
         path: its path; of an arm ``PATH:0`` or ``PATH:otherwise``; empty for ``steps``.
         inside: the parts in it.
         step: of a step, the step.
@@ -95,7 +97,9 @@ class Part:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Its policy in words, or how a branch chooses."""
+        """Its policy in words, how a branch chooses, or the names of the steps in a folded box."""
+        if self.kind == "folded":
+            return tuple(one.id for one in self.walk() if one.step)
         if self.kind != "branch":
             return policy_words(self.policy)
         how = "first that holds" if self.match == "first" else "every one that holds"
@@ -106,6 +110,8 @@ class Part:
         """The condition of an arm in words; the name of anything else."""
         if self.kind == "arm":
             return "otherwise" if self.condition is None else condition_words(self.condition)
+        if self.kind == "folded":
+            return "memory"
         return f"{self.serves} processors" if self.kind == "list" else self.id or self.kind
 
     @property
@@ -208,6 +214,10 @@ class Scene:
         stages = self._stages_of_steps() if self.detail == "full" else set[tuple[str, ...]]()
         return tuple(f"at {stage_words(one)}" for one in stages) if len(stages) == 1 else ()
 
+    def folded(self) -> Scene:
+        """Return it with one box for each frame of a memory."""
+        return replace(self, root=_folded(self.root))
+
     def lines(self) -> dict[Part, tuple[str, ...]]:
         """Return the lines below the title of each step, with its stages if not all have the same."""
         apart = self.stage is None and self.detail == "full" and len(self._stages_of_steps()) > 1
@@ -283,6 +293,13 @@ def _framed(chain: Iterable[Part], memory: Collection[object]) -> list[Part]:
         inside = list(ones)
         framed += [Part("memory", inside=inside)] if ours else inside
     return framed
+
+
+def _folded(part: Part) -> Part:
+    """Return a part in which each frame of a memory is one box."""
+    if part.kind == "memory":
+        return Part("folded", next(one.path for one in part.walk() if one.step), part.inside)
+    return replace(part, inside=[_folded(one) for one in part.inside]) if part.inside else part
 
 
 def _name_all_stages(output: Part) -> None:

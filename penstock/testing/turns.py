@@ -135,7 +135,8 @@ def turn(given: str | Values | Turn) -> Turn:
     if isinstance(given, str):
         return Turn(text=given)
     names = [field.name for field in fields(Turn)]
-    odd = sorted(set(given) - set(names))
+    unknown = {name for name in cast("Mapping[object, Value]", given) if name not in names}
+    odd = sorted(name if isinstance(name, str) else repr(name) for name in unknown)
     if odd:
         raise UsageError(f"a turn has no {', '.join(odd)}; its keys are {', '.join(names)}")
     return Turn(**given)

@@ -17,6 +17,7 @@ from penstock.engine.processor.processor import Processor
 from penstock.engine.values.errors import PenstockError
 from penstock.engine.workflow import Workflow
 from penstock.workflows.policies.files import is_policy_file
+from penstock.workflows.review.deciding import NAMED, only_reviewers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.workflows.policies import PolicyDocument
     from penstock.workflows.policies.files import FileState
     from penstock.workflows.policies.problems import PolicyError, PolicyProblem
+    from penstock.workflows.review.deciding import MayDecide
 
 
 class LoadingError(PenstockError):
@@ -88,6 +90,30 @@ def load_workflow_or_agent(reference: str) -> Workflow | Agent:
         found = _by_name(reference, module, name)
         made = _made(reference, name, found)
         return made if _is_agent(made) else _as_workflow(reference, name, found, made)
+
+
+def load_rule(reference: str | None, folder: str = "") -> MayDecide | None:
+    """Return the rule about who may decide that a command line or a file names; None if it names none.
+
+    Args:
+        reference: ``reviewers`` for `only_reviewers`, ``module:name`` or ``path.py:name`` of a function.
+        folder: where a file is found that is named without a folder of its own.
+
+    Raises:
+        LoadingError: nothing has that name, it cannot be called, or the user's code failed while it was loaded.
+    """
+    if not reference:
+        return None
+    if reference == NAMED:
+        return only_reviewers
+    source, name = _split(reference)
+    if not name:
+        raise LoadingError(reference, f"name a function: module:name or path.py:name; or write {NAMED}")
+    source = str(Path(folder) / source) if source.endswith(".py") else source
+    found: MayDecide = _by_name(reference, _module(reference, source, name), name)
+    if not callable(found):
+        raise LoadingError(reference, f"{name} is no function, but of type {type(found).__name__}")
+    return found
 
 
 def _is_agent(value: object) -> TypeIs[Agent]:

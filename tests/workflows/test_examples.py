@@ -13,6 +13,7 @@ from penstock.workflows.cli import main
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.rest
 def test_the_example_runs_as_the_readme_says(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,6 +50,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_an_example_prints_what_it_is_about(name: str, tmp_path: Path) -> None:
     """In a process of its own, from any folder, as one would run it."""

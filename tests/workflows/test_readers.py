@@ -18,7 +18,7 @@ from penstock import Agent, Chunk, PIIDetector, RegexFilterProcessor, Workflow
 from penstock.engine.values.messages import ReasoningPart, TextPart
 from penstock.formats import Format, dump_messages
 from penstock.workflows import web
-from penstock.workflows.web import chat_completions, plain_text, responses as responses_api, ui_messages
+from penstock.workflows.web import ag_ui, chat_completions, plain_text, responses as responses_api, ui_messages
 from tests.laws import seeds
 
 if TYPE_CHECKING:
@@ -191,10 +191,21 @@ def ui(told: list[dict[str, Any]]) -> Iterator[str]:
         yield "".join(event["delta"] for event in told if event.get("type") == "reasoning-delta" and event["id"] == id)
 
 
+def of_ag_ui(told: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what a client of AG-UI joins: all texts, each message, and all reasoning."""
+    texts = [event for event in told if event["type"] == "TEXT_MESSAGE_CONTENT"]
+    yield "".join(event["delta"] for event in texts)
+    yield "".join(event["delta"] for event in told if event["type"] == "REASONING_MESSAGE_CONTENT")
+    for id in {event["messageId"] for event in texts}:
+        yield "".join(event["delta"] for event in texts if event["messageId"] == id)
+    yield from (event["content"] for event in told if event["type"] == "TOOL_CALL_RESULT")
+
+
 ENCODERS: dict[str, tuple[Any, Callable[[], Any], Callable[[Any], Iterator[str]]]] = {
     "chat": (chat_completions, lambda: web.ChatCompletionsEncoder("m", reasoning="reasoning_content"), chat),
     "responses": (responses_api, lambda: web.ResponsesEncoder("m", reasoning=True), responses),
     "ui": (ui_messages, web.UIMessagesEncoder, ui),
+    "ag_ui": (ag_ui, web.AGUIEncoder, of_ag_ui),
     "plain": (plain_text, web.PlainTextEncoder, lambda told: iter([told])),
 }
 

@@ -7,7 +7,6 @@ default because it works at once, offline, and gives the same vectors in every p
 from __future__ import annotations
 
 import math
-import re
 import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from zlib import crc32
 
 import anyio.lowlevel
 
+from penstock.detection.deferred import deferred
 from penstock.engine.values.errors import OptionError
 from penstock.models.embedders.texts import checked_texts
 
@@ -26,9 +26,9 @@ _AT_ONCE = 32  # texts between two checkpoints, so that other tasks can run
 
 # Scripts without spaces have no words to find, so each character is one; pairs of characters weigh more.
 _UNSPACED = r"\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORDS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
-_ACCENTS = re.compile("[\u0300-\u036f]")
-_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_WORDS = deferred(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_ACCENTS = deferred("[\u0300-\u036f]")
+_IS_UNSPACED = deferred(rf"[{_UNSPACED}]")
 
 # Words that every text has say nothing about a text. In other languages, short words count as common.
 _COMMON_WORDS = (

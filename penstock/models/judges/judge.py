@@ -12,6 +12,7 @@ import anyio
 
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY, Value
+from penstock.engine.values.judging import JudgedVerdict, JudgeQuestion
 from penstock.engine.values.model import JudgeError, Usage
 from penstock.engine.values.protocols import RANDOM_IDS
 from penstock.models.judges.access import ModelAccess
@@ -61,7 +62,8 @@ def noted(ctx: AnyContext, model: str, costs: JudgeCosts, found: JudgeReply | No
     """Add the cost of a judgement to the run's usage, and to the record of the hook that asked.
 
     In the record it is ``details["judge"][model]``. A verdict that came from the cache adds no usage. It counts as
-    ``cached``, and the tokens that it took when it was asked for as ``saved``.
+    ``cached``, and the tokens that it took when it was asked for as ``saved``. One that was given before the run was
+    suspended counts as ``known``, too.
     """
     for request in costs.requests:
         ctx.usage_log.enter(replace(request, by=ctx.step_path))
@@ -79,8 +81,10 @@ def noted(ctx: AnyContext, model: str, costs: JudgeCosts, found: JudgeReply | No
         "saved_output_tokens": saved.output_tokens or 0,
         "dropped": 0 if found is None else len(found.reading.dropped),
     }
+    if found is not None and found.known:
+        made["known"] = 1
     before: Values = models.get(model, {})
-    ctx.note(judge={**models, model: {name: before.get(name, 0) + count for name, count in made.items()}})
+    ctx.note(judge={**models, model: {**before, **{name: before.get(name, 0) + n for name, n in made.items()}}})
 
 
 V = TypeVar("V")
@@ -208,7 +212,7 @@ class Judge(Generic[V]):
     ) -> tuple[JudgeReply, list[V]]:
         costs = JudgeCosts()
         try:
-            found = await self._found(form, contents, costs)
+            found = await self._found(form, contents, costs, ctx)
         except BaseException:
             if ctx is not None:
                 noted(ctx, self.model.name, costs)
@@ -217,12 +221,29 @@ class Judge(Generic[V]):
             noted(ctx, self.model.name, costs, found)
         return found, form.verdicts(found.reading.data, len(contents))
 
-    async def _found(self, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
+    async def _found(
+        self, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts, ctx: AnyContext | None
+    ) -> JudgeReply:
         most = self._access.max_characters
         if sum(map(len, contents)) > most:
             problem = f"the content has more than {most:,} characters; judge it in pieces, or raise max_characters"
             raise JudgeError(self.model.name, "too-long", problem, attempts=0)
         key = self._key(form, contents)
+        log = None if ctx is None else ctx.judge_log
+        if ctx is None or log is None:
+            return await self._judged(key, form, contents, costs)
+        public = f"{self.instructions}\n{json.dumps(form.schema)}"
+        step = ctx.step_path, ctx.stage_name, ctx.step_number
+        question = JudgeQuestion(key, contents, public, *step, self.model.name)
+        known = _known(log.find(question), form, len(contents))
+        if known is not None:
+            return known
+        found = await self._judged(key, form, contents, costs)
+        await log.keep(question, JudgedVerdict(found.reading.data, found.reading.dropped, found.usage or found.saved))
+        return found
+
+    async def _judged(self, key: str, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
+        """Return the verdict of the cache, of another task that asks the same, or of the model."""
 
         async def work() -> JudgeReply:
             known = await self._remembered(key, form, contents)
@@ -287,6 +308,17 @@ class Judge(Generic[V]):
     def __repr__(self) -> str:
         """Show the model's name."""
         return f"Judge({self.model.name!r})"
+
+
+def _known(found: JudgedVerdict | None, form: VerdictForm[V], count: int) -> JudgeReply | None:
+    """Return a verdict that was given earlier in the run; None if there is none that fits the form."""
+    if found is None:
+        return None
+    try:
+        form.verdicts(found.data, count)
+    except UnreadableError:
+        return None
+    return JudgeReply(VerdictData(found.data, found.dropped), 0, None, cached=True, saved=found.usage, known=True)
 
 
 def error_for_others(error: Exception) -> JudgeError | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio
 
+from penstock.detection.deferred import deferred
 from penstock.engine.tracing.enclosing import model_call
 from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import ModelError, PenstockError, UsageError
@@ -108,7 +109,7 @@ def _reminder(problem: str) -> str:
     return f"Judge the content above by your instructions, and answer with the JSON object alone.{told}"
 
 
-_FIXED_TEMPERATURE = re.compile(r"(?:^|[/:])(?:o[1-9](?![0-9a-z])|gpt-5(?!.*chat))", re.IGNORECASE)
+_FIXED_TEMPERATURE = deferred(r"(?:^|[/:])(?:o[1-9](?![0-9a-z])|gpt-5(?!.*chat))", re.IGNORECASE)
 
 
 def has_fixed_temperature(model: str) -> bool:
@@ -153,11 +154,11 @@ async def _bounded(
         yield chunk
 
 
-_WORDS = re.compile(r"[\u2e80-\uffff]|[^\W\u2e80-\uffff]+")  # in scripts without spaces, each character is a word
+_WORDS = deferred(r"[\u2e80-\uffff]|[^\W\u2e80-\uffff]+")  # in scripts without spaces, each character is a word
 _IN_A_ROW = 4  # so many words of the text in a row are a quotation
-_MARKED = re.compile(r"\"([^\"]+)\"|'([^']+)'|`([^`]+)`|“([^”]+)”|‘([^’]+)’|„([^“”]+)[“”]|«([^»]+)»|「([^」]+)」")
-_TELLING = re.compile(r"(?=\S*[\d@])[^\s\"'`<>()\[\]{},;]{4,}|\w{16,}")  # numbers, addresses, keys: one is enough
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_MARKED = deferred(r"\"([^\"]+)\"|'([^']+)'|`([^`]+)`|“([^”]+)”|‘([^’]+)’|„([^“”]+)[“”]|«([^»]+)»|「([^」]+)」")
+_TELLING = deferred(r"(?=\S*[\d@])[^\s\"'`<>()\[\]{},;]{4,}|\w{16,}")  # numbers, addresses, keys: one is enough
+_ESCAPED = deferred(r"\\u([0-9a-fA-F]{4})")
 
 
 def quotes(said: str, text: str) -> bool:
@@ -223,6 +224,8 @@ class JudgeReply:
     """Whether it came from the cache."""
     saved: Usage | None = None
     """The tokens that it took when it was stored; None if it did not come from the cache, or nobody knows them."""
+    known: bool = False
+    """Whether it was given earlier in the same run, perhaps in another process."""
 
 
 class JudgeCosts:

@@ -31,13 +31,14 @@ _REASONS = {
 class EventReader:
     """Reads one answer. Each method yields the chunks of its argument; a part is identified by its index."""
 
-    __slots__ = ("_begun", "_count", "_ended", "_ids")
+    __slots__ = ("_begun", "_count", "_ended", "_ids", "_waits")
 
     def __init__(self) -> None:
         self._ids: dict[int, str] = {}
         self._begun: set[int] = set()
         self._ended: set[int] = set()
         self._count = 0
+        self._waits = False
 
     def event(self, event: theirs.ModelResponseStreamEvent) -> Iterator[Chunk]:
         """Yield the chunks of an event; none for events that concern no part."""
@@ -45,7 +46,7 @@ class EventReader:
             yield from self._start(event.index, event.part)
         elif isinstance(event, theirs.PartDeltaEvent):
             yield from self._delta(event.index, event.delta)
-        elif isinstance(event, theirs.PartEndEvent):
+        elif isinstance(event, theirs.PartEndEvent) and not self._may_go_on(event.part):
             yield from self.end(event.index, event.part)
 
     def rest(self, answer: theirs.ModelResponse) -> Iterator[Chunk]:
@@ -69,6 +70,17 @@ class EventReader:
             yield Chunk("tool-input-start", id=part.tool_call_id, payload=named)
             self._begun.add(index)
             yield from self._say("tool-input", index, _written(part.args))
+
+    def _may_go_on(self, part: theirs.ModelResponsePart) -> bool:
+        """Return whether a call waits for the end of the answer.
+
+        pydantic-ai ends a part where the next one starts, also if the pieces of both are mixed. A call behind one that
+        waits does so too, so that calls keep their order.
+        """
+        if not isinstance(part, theirs.ToolCallPart):
+            return False
+        self._waits = self._waits or not (part.args and is_mapping(_read(part.args)[0]))
+        return self._waits
 
     def _delta(self, index: int, delta: theirs.ModelResponsePartDelta) -> Iterator[Chunk]:
         if isinstance(delta, theirs.TextPartDelta):

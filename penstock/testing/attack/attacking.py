@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.workflows.coverage.readings import Cell
 
 MOST_LEAKS = 20
-"""After so many leaks an attack ends: they have few causes."""
+"""After so many leaks that are not plain an attack ends: they have few causes."""
 
 
 @dataclass
@@ -53,6 +53,11 @@ class AttackReport:
     def found(self) -> bool:
         """Whether something leaked, or a row was found by no guard."""
         return bool(self.leaks or self.missed)
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether there were `MOST_LEAKS` leaks that are not plain; plain ones say that a channel is not read."""
+        return sum(name != "plain" for name, _ in self.leaks) >= MOST_LEAKS
 
     def to_json(self) -> dict[str, object]:
         """Return the report as JSON: docs/attack.md describes its form."""
@@ -85,6 +90,8 @@ class AttackReport:
                 lines.append(f"  in {' + '.join(_short(piece) for piece in leak.case.pieces)}")
         if not self.found and self.rows:
             lines.append("nothing leaked")
+        if self.ended_early:
+            lines.append(f"ended after {MOST_LEAKS} such leaks; mend them, and attack again")
         return "\n".join(lines)
 
 
@@ -142,7 +149,7 @@ def attack(
         report.seconds = time.monotonic() - begin
         if progress is not None:
             progress(report)
-        if len(report.leaks) >= MOST_LEAKS or (end is not None and time.monotonic() >= end):
+        if report.ended_early or (end is not None and time.monotonic() >= end):
             break
     report.seconds = time.monotonic() - begin
     return report

@@ -240,7 +240,10 @@ def _pairs(given: Iterable[str], option: str, form: str) -> list[tuple[str, str]
 
 def _questions(args: argparse.Namespace) -> Questions:
     if (args.traffic is None) != (args.base_rate is None):
-        raise CommandError("--traffic and --base-rate go together: rows a day, and the share with something to find")
+        raise CommandError(
+            "--traffic and --base-rate go together: rows a day, and the share with something to find; if you do not "
+            "know it, take 0.001: false alarms hardly depend on it"
+        )
     rate = args.rate
     if args.alarms_a_day is not None:
         if args.traffic is None:

@@ -171,6 +171,10 @@ def schema(args: argparse.Namespace, stdout: IO[str]) -> int:
         from penstock.workflows.gateway.config.schema import gateway_schema
 
         made = gateway_schema()
+    elif args.name == "review":
+        from penstock.workflows.review.schema import run_schema
+
+        made = run_schema()
     else:
         made = Trace.json_schema()
     stdout.write(f"{json.dumps(made, indent=2, ensure_ascii=False)}\n")

@@ -86,7 +86,8 @@ def _chosen(found: list[ListEntry], name: str | None) -> list[ListEntry]:
 
 def _entries(*, shown_whole: bool) -> Iterator[ListEntry]:
     for name, make in sorted(PRESETS.items()):
-        found = {stage for step in steps_of(make().root) for stage in step.claims.hooks}
+        steps = steps_of(make().root) if shown_whole else ()  # to make one loads the detectors
+        found = {stage for step in steps for stage in step.claims.hooks}
         yield _described("preset", name, make, tuple(stage for stage in STAGES if stage in found))
     for name in shipped_policies():
         yield _shipped(name, shown_whole=shown_whole)

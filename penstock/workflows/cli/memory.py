@@ -6,7 +6,6 @@ import json
 import sys
 from contextlib import aclosing
 from datetime import datetime
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import anyio
@@ -20,6 +19,7 @@ from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.stored import Thread
 from penstock.formats import dump_messages, parse_messages
+from penstock.stores.opening import open_storage
 from penstock.workflows.cli.arguments.memory import STORE
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.formatting import console_for, plain
@@ -336,9 +336,6 @@ def _has(value: Any, **kinds: type) -> bool:
     return is_object(value) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
 
 
-_SERVERS = ("postgresql://", "postgres://")
-
-
 def memory(args: argparse.Namespace, stdout: IO[str]) -> int:
     """Run the action, and return the exit code."""
     actions = {"list": _list, "show": _show, "export": _export, "import": _import, "delete": _delete, "forget": _forget}
@@ -358,19 +355,12 @@ def open_store(store: str | None, *, creates: bool) -> Storage:
     """Return the store, which connects at its first use. Only an import creates a file.
 
     Raises:
-        CommandError: no store is named, or its file does not exist.
+        CommandError: no store is named.
+        UsageError: its file does not exist.
     """
     if not store:
         raise CommandError(f"no store is named; use --store FILE, or set {STORE}")
-    if store.startswith(_SERVERS):
-        from penstock.stores.postgres.storage import PostgresStorage
-
-        return PostgresStorage(store)
-    from penstock.stores.sqlite.storage import SQLiteStorage
-
-    if not creates and not Path(store).is_file():
-        raise CommandError(f"there is no file {store!r}; the URL of a server begins with postgresql://")
-    return SQLiteStorage(store)
+    return open_storage(store, creates=creates)
 
 
 async def _list(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:

@@ -16,6 +16,7 @@ from penstock.engine.values.frozen import thaw
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.formatting import console_for, plain
 from penstock.workflows.cli.memory import open_store, shown_time
+from penstock.workflows.loading import load_rule
 from penstock.workflows.review.reviews import Reviews
 
 if TYPE_CHECKING:
@@ -35,11 +36,13 @@ def review(args: argparse.Namespace, stdout: IO[str]) -> int:
         CommandError: the arguments are not usable.
         PenstockError: the store failed, or a decision is not possible.
     """
+    rule = load_rule(getattr(args, "may_decide", None))
 
     async def run_action() -> Exit:
         store = open_store(args.store, creates=False)
         try:
-            return await _ACTIONS[args.action](Reviews(cast("RunStore", store)), args, stdout)
+            reviews = Reviews(cast("RunStore", store), may_decide=rule)
+            return await _ACTIONS[args.action](reviews, args, stdout)
         finally:
             await store.close()
 
@@ -51,7 +54,7 @@ async def _list(reviews: Reviews, args: argparse.Namespace, stdout: IO[str]) -> 
     page = await reviews.runs(status=status, agent=args.agent, limit=args.limit)
     if args.format == "jsonl":
         for run in page.items:
-            stdout.write(json.dumps(run_as_json(run), ensure_ascii=False) + "\n")
+            stdout.write(json.dumps(run.to_json(), ensure_ascii=False) + "\n")
         return Exit.OK
     console = console_for(stdout)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
@@ -75,13 +78,15 @@ def _calls_in_short(calls: Sequence[WaitingCall]) -> str:
 def _decided(call: WaitingCall) -> str:
     made = call.decision
     words = {"approve": "approved", "reject": "rejected", "answer": "answered"}
-    return f"waits for {'approval' if call.kind == 'approval' else 'a result'}" if made is None else words[made.verdict]
+    awaited = {"approval": "approval", "result": "a result", "question": "an answer", "run": "its own run"}
+    return f"waits for {awaited[call.kind]}" if made is None else words[made.verdict]
 
 
 async def _show(reviews: Reviews, args: argparse.Namespace, stdout: IO[str]) -> Exit:
     run = await reviews.run(args.run)
-    if args.format == "jsonl":
-        stdout.write(json.dumps(run_as_json(run), ensure_ascii=False) + "\n")
+    if args.format in ("json", "jsonl"):
+        told = {**run.to_json(), "record": await reviews.record(args.run)}
+        stdout.write(json.dumps(told, ensure_ascii=False, indent=2 if args.format == "json" else None) + "\n")
         return Exit.OK
     console = console_for(stdout)
     due = "may be taken over" if run.status == "running" else "expires"
@@ -101,21 +106,6 @@ async def _show(reviews: Reviews, args: argparse.Namespace, stdout: IO[str]) -> 
             why = f": {visible(made.reason)}" if made.reason else ""
             console.print(Text(f"  {_decided(call)}{by} at {made.at}{why}", "dim"), soft_wrap=True)
     return Exit.OK
-
-
-def run_as_json(run: WaitingRun) -> dict[str, Value]:
-    """Return a run as JSON values."""
-    calls = [
-        {**thaw(dict(call.dumped())), "decision": None if call.decision is None else dict(call.decision.dumped())}
-        for call in run.calls
-    ]
-    times = {name: None if at is None else at.isoformat() for name, at in _times(run)}
-    names = ("run_id", "agent", "status", "thread_id", "resource_id", "question", "text")
-    return {**{name: getattr(run, name) for name in names}, **times, "calls": thaw(calls)}
-
-
-def _times(run: WaitingRun) -> list[tuple[str, Value]]:
-    return [("created_at", run.created_at), ("due_at", run.due_at)]
 
 
 async def _approve(reviews: Reviews, args: argparse.Namespace, stdout: IO[str]) -> Exit:
@@ -139,8 +129,11 @@ def _told(run: WaitingRun, stdout: IO[str]) -> Exit:
 
 
 def _who(args: argparse.Namespace) -> str:
-    if args.by is not None:
-        return str(args.by)
+    return user_name() if args.by is None else str(args.by)
+
+
+def user_name() -> str:
+    """Return the name of the user who runs the command; empty if the system knows none."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -26,6 +26,7 @@ def studio(args: argparse.Namespace, stdout: IO[str]) -> int:
     except ImportError as error:
         raise MissingExtraError("penstock studio", "studio") from error
     del starlette, uvicorn
+    from penstock.workflows.cli.review import user_name
     from penstock.workflows.studio.serving import serve
     from penstock.workflows.studio.settings import MIB, Settings, default_history
 
@@ -35,6 +36,10 @@ def studio(args: argparse.Namespace, stdout: IO[str]) -> int:
         port=args.port,
         allowed_hosts=tuple(name.lower() for name in args.allow_host),
         review=None if args.review is None else Path(args.review),
+        reviews=args.reviews or None,
+        reviewer=user_name() if args.by is None else args.by,
+        reviewer_is_fixed=args.by is not None,
+        may_decide=args.may_decide,
         history=None if args.no_history else Path(args.history or default_history()),
         keep=args.keep,
         upload_limit=args.max_upload * MIB,

@@ -124,7 +124,9 @@ def _tried(
         except OptionError as error:
             name = _option_in(given, error.option) or _blamed(maker, given, required, error)
             if name or (len(problems) == known and not faulty):  # else it lacks an option that was wrong
-                problems.add(_place_of(options, name, use.place), _told(use.text, name, error))
+                lacking = error.option not in given and error.option in (option_names(made_by) or ())
+                told = _told(use.text, "" if lacking else name, error)
+                problems.add(_place_of(options, name, use.place), told)
             if not name:
                 return None
             del given[name]

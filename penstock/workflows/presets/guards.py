@@ -156,6 +156,7 @@ def privacy(
         strategy=strategy,
         redaction_method="token" if restore else "placeholder",
         phase="input" if restore else "all",
+        history=restore,  # else the next model call of an agent reads what was put back into the last answer
         fields=fields,
         allow=allow,
         system=system,

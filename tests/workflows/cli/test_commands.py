@@ -170,6 +170,7 @@ def test_the_list_is_there_for_programs(run) -> None:
     assert all(one["line"] for one in listed)
 
 
+@pytest.mark.rest
 def test_one_thing_is_described_in_full(run) -> None:
     """A misspelt one is put right."""
     assert run("list", "hygiene").out.startswith("hygiene (preset)")

@@ -93,6 +93,7 @@ def test_a_condition_that_holds_fails_the_build(ask) -> None:
     assert (crashed.code, json.loads(crashed.out)["rows"]["skipped"]) == (Exit.INCOMPLETE, 1)
 
 
+@pytest.mark.rest
 def test_a_changed_option_is_compared_with_the_workflow_as_it_is(ask) -> None:
     """In other processes, too."""
     for options in ((), ("--jobs", "2")):
@@ -103,6 +104,7 @@ def test_a_changed_option_is_compared_with_the_workflow_as_it_is(ask) -> None:
     assert "there is no such option" in ask("--set", "scored.limit=.2").err
 
 
+@pytest.mark.rest
 def test_a_baseline_may_be_any_workflow(ask) -> None:
     """By its name."""
     made = json.loads(ask("--baseline", "scores.py:strict", "--format", "json", "--jobs", "2").out)["comparison"]
@@ -174,7 +176,7 @@ def test_undecided_rows_are_written_as_they_came(ask, world) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--traffic", "10"), "--traffic and --base-rate go together"),
+        (("--traffic", "10"), "if you do not know it, take 0.001"),
         (("--alarms-a-day", "3"), "--alarms-a-day needs --traffic"),
         (("--label", "toxic"), "none of the first 4 rows has the column 'toxic'"),
         (("--label", "a", "--label", "b"), "name the step of a further one"),
@@ -210,6 +212,7 @@ def test_tables_of_rows_without_labels_have_no_empty_columns(ask) -> None:
     assert "precision" not in out
 
 
+@pytest.mark.rest
 def test_spans_do_not_depend_on_the_processes(run, world, lines) -> None:
     """Guards are heard where they run."""
     row = {"text": "mail ann@example.com", "spans": [{"start": 5, "end": 20, "type": "email"}]}
@@ -241,6 +244,7 @@ def test_no_cell_is_cut_or_broken_within_a_word(ask, monkeypatch, width) -> None
     assert {"flagged", "precision", "threshold", "recall.low"} <= words
 
 
+@pytest.mark.rest
 def test_the_number_of_rows_to_collect_is_told_at_one_place(ask) -> None:
     """It is the largest of those of the day and of each threshold."""
     options = ("--traffic", "2000", "--base-rate", ".1%", "--alarms-a-day", "3")

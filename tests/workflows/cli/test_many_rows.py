@@ -43,6 +43,7 @@ def written(world: Path, count: int) -> str:
     return "many.jsonl"
 
 
+@pytest.mark.rest
 def test_several_processes_write_what_one_does(world: Path, run) -> None:
     """To the byte, in every file; and stderr is told the same."""
     name = written(world, 2000)
@@ -148,6 +149,7 @@ def test_a_reader_that_goes_away_ends_the_workers_too(world: Path) -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.rest
 def test_a_full_disk_is_told_in_a_sentence(world: Path) -> None:
     """And not by a traceback."""
     if not Path("/dev/full").exists():
@@ -160,6 +162,7 @@ def test_a_full_disk_is_told_in_a_sentence(world: Path) -> None:
     assert "Traceback" not in err.decode()
 
 
+@pytest.mark.rest
 def test_a_log_message_of_a_worker_is_written_once(world: Path) -> None:
     """Whichever worker logs it."""
     (world / "rows.jsonl").write_text('"same"\n' * 500)
@@ -192,6 +195,7 @@ ODD = [
 """Rows that nobody expects."""
 
 
+@pytest.mark.rest
 def test_rows_that_nobody_expects_cost_no_other_row(world: Path, run) -> None:
     """Each has one result, and the same with every number of processes."""
     (world / "odd.jsonl").write_bytes(b"\n".join(ODD))
@@ -223,6 +227,7 @@ def test_columns_are_named_and_others_are_kept(run, lines) -> None:
     assert few.rows[0].keys() & {"label", "meta", "uid", "input_status", "prompt"} == {"label"}
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("options", [(), ("-j", "2"), ("-f", "csv", "-o", "out.csv")])
 def test_a_kept_column_that_no_row_has_is_told_at_the_end(run, lines, options) -> None:
     """One that some rows have is not, and the exit code says what it said."""

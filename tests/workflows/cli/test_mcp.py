@@ -247,6 +247,7 @@ async def test_clients_over_http(guards: str) -> None:
         assert process.returncode == 0
 
 
+@pytest.mark.rest
 async def test_beyond_this_machine_clients_need_a_token(guards: str) -> None:
     """One is printed."""
     with started(guards, "--listen", "0.0.0.0:0", "--", *SERVER) as process:

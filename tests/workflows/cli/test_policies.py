@@ -108,6 +108,7 @@ def test_the_environment_names_the_profile_too(run: Run, policy: Path, monkeypat
     assert run("run", "policy.yaml", "globex", "--profile", "prod").rows[0]["status"] == "blocked"
 
 
+@pytest.mark.rest
 def test_worker_processes_have_the_same_profile(run: Run, policy: Path) -> None:
     """Each loads the file by itself."""
     (policy.parent / "rows.jsonl").write_text("\n".join(json.dumps(f"globex {number}") for number in range(200)))

@@ -45,6 +45,7 @@ def test_rows_are_answered_as_they_come(world: Path) -> None:
             assert process.wait() == 0
 
 
+@pytest.mark.rest
 def test_a_reader_that_goes_away_ends_it_quietly(world: Path) -> None:
     """As in `penstock run … | head`: no traceback, and the exit code of a broken pipe."""
     (world / "many.jsonl").write_text('"some text"\n' * 20_000)

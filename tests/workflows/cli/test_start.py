@@ -49,6 +49,11 @@ def test_a_verdict_needs_no_other_detector_and_no_stream() -> None:
     assert {name for name in loaded(VERDICT) if name.startswith(others)} == set()
 
 
+def test_a_list_of_names_loads_no_rules() -> None:
+    """The presets are described by their docstrings; only JSON, and one name in full, say their stages."""
+    assert {name for name in loaded(LISTING) if name.startswith("penstock.detection.personal_data.pii_rules")} == set()
+
+
 @pytest.mark.parametrize("argv", [["list"], ["run", "hygiene", "x"], ["nothing"], ["--help"], ["memory", "list"]])
 def test_a_parser_of_one_command_reads_it_as_the_parser_of_all_does(
     argv: list[str], capsys: pytest.CaptureFixture[str]

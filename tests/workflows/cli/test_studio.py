@@ -142,6 +142,7 @@ def test_when_it_is_killed_its_processes_end_too(tmp_path):
     wait_for_ends(children)
 
 
+@pytest.mark.rest
 def test_beyond_loopback_a_token_is_printed_and_demanded(tmp_path):
     """It is another one at each start."""
     with started("--port", "0", "--no-history", "--host", "0.0.0.0", cwd=tmp_path) as (_, url):  # noqa: S104

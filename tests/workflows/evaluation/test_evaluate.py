@@ -232,6 +232,7 @@ def test_halves_are_about_as_large() -> None:
     assert 450 < sum(is_second_half(number, "") for number in range(1000)) < 550
 
 
+@pytest.mark.rest
 def test_an_evaluation_fits_the_published_schema() -> None:
     """To write it anew: ``json.dumps(Evaluation.json_schema(), indent=2)`` and a line end."""
     given = [{"text": "0.9 secret", "label": "hate", "lang": "en", "spans": [{"start": 4, "end": 10, "type": "x"}]}]

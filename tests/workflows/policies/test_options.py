@@ -129,3 +129,7 @@ def test_an_option_that_is_missing_is_asked_for_in_words_of_a_file() -> None:
     )
     (found,) = told(f"{START}  - {{use: tool-policy, with: {{strategy: warn}}}}\n")
     assert "tool-policy needs the option allow: names of tools, or give deny:, ask:, limits:, pins: or" in found
+    (found,) = told(f"{START}  - {{use: tool-policy, with: {{untrusted: [read]}}}}\n")
+    assert found.endswith(
+        "tool-policy needs the option sensitive: names of tools: a flow has untrusted: and sensitive:"
+    )

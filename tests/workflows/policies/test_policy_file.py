@@ -151,6 +151,7 @@ class Reader(threading.Thread):
             self.failure = error
 
 
+@pytest.mark.rest
 def test_readers_in_many_threads_see_the_old_or_the_new(tmp_path: Path) -> None:
     """Never half of one, and never an error."""
     path = tmp_path / "p.yaml"

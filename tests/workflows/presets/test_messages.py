@@ -12,6 +12,7 @@ BLOCKED = {"hygiene": 0.25, "injection": 0.02, "moderation": 0.0, "privacy": 0.0
 """The share that may be blocked: none of the messages is an attack, and some of them are little but personal data."""
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_a_preset_runs_over_real_messages(name: str, run) -> None:
     """Each comes back in its place, none breaks a check, and few are blocked."""

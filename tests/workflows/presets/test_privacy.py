@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import Workflow
+from penstock import Agent, Message, Workflow
 from penstock.engine.values.errors import OptionError
 from penstock.testing import ScriptedModel
 from penstock.workflows.batch import is_sync
@@ -73,6 +73,22 @@ def test_values_are_put_back_for_the_client_and_for_tools() -> None:
     assert text == "I wrote to bob@example.com, as you asked."
     called = run.process_tool_call("send", {"to": ["[EMAIL_1]"]})
     assert list(called.arguments["to"]) == ["ann@example.com"]
+
+
+async def test_what_was_put_back_stays_hidden_from_the_model() -> None:
+    """The next model call of the request, and the next request with the answers, have the tokens again."""
+
+    def send(to: str) -> str:
+        return f"sent to {to}"
+
+    calls = {"text": "I write to [EMAIL_1].", "tool_calls": [{"name": "send", "args": {"to": "[EMAIL_1]"}}]}
+    model = ScriptedModel([calls, "I wrote to [EMAIL_1].", "I did."])
+    agent = Agent(model, tools=[send], processors=[privacy(restore=True)])
+    done = await agent.generate("Mail ann@example.com")
+    assert done.text == "I write to ann@example.com.I wrote to ann@example.com."
+    await agent.generate([*done.messages, Message.user("Did you?")])
+    assert [str(request.messages).count("ann@") for request in model.requests] == [0, 0, 0]
+    assert [str(request.messages).count("[EMAIL_1]") for request in model.requests[:2]] == [1, 4]
 
 
 def test_only_what_is_redacted_can_be_put_back() -> None:

@@ -314,6 +314,7 @@ def test_the_number_of_samples_can_be_chosen(run, lines, tmp_path: Path) -> None
         assert sum(len(kind["rows"]) for kind in found["samples"]) == count
 
 
+@pytest.mark.rest
 def test_the_samples_are_the_same_by_one_process_and_by_two(run, lines, tmp_path: Path) -> None:
     """Only times differ."""
     rows = lines(*[f"{number} {word} {ADDRESS}" for number in range(40) for word in ("fine", "bomb", "crash")])

@@ -300,6 +300,7 @@ def _ends(data: bytes) -> list[int]:
     return [place + 1 for place, byte in enumerate(data) if byte == ord("\n")]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("ending", [".jsonl.gz", ".jsonl.zst", ".csv.gz"])
 def test_a_compressed_output_goes_on_behind_its_last_whole_member(run, world: Path, rows, ending, monkeypatch) -> None:
     """Wherever it was cut."""
@@ -316,6 +317,7 @@ def test_a_compressed_output_goes_on_behind_its_last_whole_member(run, world: Pa
     assert "going on behind them" in ran.err
 
 
+@pytest.mark.rest
 def test_rows_of_several_files_go_on_in_the_right_file(run, world: Path, lines) -> None:
     """Also from their ends."""
     for name in ("a", "b", "c"):
@@ -338,6 +340,7 @@ def test_a_limit_counts_the_earlier_rows(run, world: Path, rows) -> None:
         assert (world / "out.jsonl").read_bytes() == (world / "whole.jsonl").read_bytes()
 
 
+@pytest.mark.rest
 def test_dead_letters_go_on_too(run, world: Path, rows) -> None:
     """Those of rows that are checked again are cut; those that are missing are counted."""
     argv = ("-o", "out.jsonl", "--dead-letters", "dead.jsonl")

@@ -42,6 +42,7 @@ def raw_rows(rows: list[bytes]) -> Iterator[RawRow]:
     return (RawRow(number, line) for number, line in enumerate(rows, 1))
 
 
+@pytest.mark.rest
 def test_the_results_are_those_of_one_process_in_the_same_order() -> None:
     """To the byte, for rows of every status, and for any number of processes."""
     texts = [("bomb", "fine", "text with more words")[number % 3] + f" {number}" for number in range(1500)]
@@ -61,6 +62,7 @@ def counted(results: Iterable[RowResult]) -> tuple[object, ...]:
     return counts.statuses, counts.broken, counts.flagged, steps
 
 
+@pytest.mark.rest
 def test_the_counts_are_those_of_one_process() -> None:
     """Though workers count the steps, and send the counts of many rows at once."""
     rows = lines_of(*[("bomb", "fine", "text with more words")[number % 3] for number in range(700)])
@@ -93,6 +95,7 @@ def test_results_that_are_sent_together_are_counted_once(size: int) -> None:
     }
 
 
+@pytest.mark.rest
 def test_a_row_that_kills_its_worker_costs_that_row() -> None:
     """It is tried twice, and fails with the reason; all others have their results, once each, in order."""
     texts = [f"text {number}" for number in range(400)]

@@ -252,3 +252,19 @@ def test_a_cluster_that_is_not_there_is_an_error(tmp_path: Path, capsys: pytest.
     arguments = ["run", GUARD, "-i", str(tmp_path / "rows.jsonl"), "--engine", "ray", "--address", "127.0.0.1:1"]
     assert main(arguments) == 2
     assert "cannot connect to the Ray cluster of the address 127.0.0.1:1: Connection refused" in capsys.readouterr().err
+
+
+def test_an_evaluation_is_as_on_one_machine(cluster: Any, tmp_path: Path, small_splits: None) -> None:
+    """All figures and named rows, but for times; slices too."""
+    labelled = [json.loads(line) for line in rows(3000).splitlines()]
+    made = [json.dumps({**row, "bad": row["text"] == "bomb", "text": str(row["text"])}) for row in labelled]
+    (tmp_path / "rows.jsonl").write_text("\n".join(made), "utf-8")
+    figures: list[dict[str, Any]] = []
+    for engine in ((), on(cluster)):
+        asked = ["eval", GUARD, str(tmp_path / "rows.jsonl"), "--label", "bad", "--by", "label", "--no-progress"]
+        assert main([*asked, "-o", str(tmp_path / "out.json"), "--format", "json", *engine]) == 0
+        figures.append(json.loads((tmp_path / "out.json").read_text("utf-8")))
+    for one in (figure for made in figures for figure in (made["whole"], *made["steps"])):
+        del one["latency"]
+    assert figures[0] == figures[1]
+    assert figures[0]["whole"]["verdicts"]["right"] == 600

@@ -165,6 +165,7 @@ async def test_a_shadow_may_begin_in_its_stage_and_end_after_it(collected: Colle
     assert collected.span("step late").end_time > collected.span("stage process_input").end_time
 
 
+@pytest.mark.rest
 async def test_a_hundred_requests_at_once_share_an_observer(collected: Collected) -> None:
     """Even if they share an id; each span stays in its own request."""
 

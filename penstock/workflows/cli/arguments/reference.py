@@ -9,6 +9,8 @@ Needs the extra `completion`. For bash, put this line into ~/.bashrc; other shel
   eval "$(penstock completion bash)"
 """
 
+_SCHEMAS = ("policy", "gateway", "trace", "review")
+
 
 def add_list(commands: Subcommands) -> None:
     """Add ``penstock list``."""
@@ -19,8 +21,10 @@ def add_list(commands: Subcommands) -> None:
 
 def add_schema(commands: Subcommands) -> None:
     """Add ``penstock schema``."""
-    made = command(commands, "schema", "NAME", "print a JSON Schema: of policy or gateway files, or traces")
-    made.add_argument("name", metavar="NAME", choices=("policy", "gateway", "trace"), help="policy, gateway, trace")
+    made = command(
+        commands, "schema", "NAME", "print a JSON Schema: of policy or gateway files, traces, or stored runs"
+    )
+    made.add_argument("name", metavar="NAME", choices=_SCHEMAS, help=", ".join(_SCHEMAS))
 
 
 def add_completion(commands: Subcommands) -> None:

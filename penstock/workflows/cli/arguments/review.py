@@ -30,6 +30,20 @@ exit codes: 0 success, 2 wrong usage, the store cannot be read, or a decision is
 """
 
 
+MAY_DECIDE = "PENSTOCK_MAY_DECIDE"
+
+
+def add_may_decide(parser: argparse.ArgumentParser) -> None:
+    """Add ``--may-decide``."""
+    parser.add_argument(
+        "--may-decide",
+        metavar="RULE",
+        default=os.environ.get(MAY_DECIDE),
+        help="who may decide: module:name or path.py:name of a function, or reviewers for those that a question names "
+        f"(default: ${MAY_DECIDE})",
+    )
+
+
 def add_review(commands: Subcommands) -> None:
     """Add ``penstock review`` with its actions."""
     line = "decide about requests that wait for a person: list, show, approve, reject, answer"
@@ -51,6 +65,8 @@ def add_review(commands: Subcommands) -> None:
     show = action("show", "RUN", "show a request: the question, the answer so far, its calls and decisions")
     show.add_argument("run", metavar="RUN", help="the id of the run")
     add_format(show)
+    line = "print it as JSON, with the record of verdicts, costs and answers"
+    show.add_argument("--json", action="store_const", const="json", dest="format", help=line)
     approve = action("approve", "RUN [CALL]", "approve a call, so that its tool runs when the request goes on")
     approve.add_argument("--arguments", metavar="JSON", help="other arguments; guards judge them before the tool runs")
     reject = action("reject", "RUN [CALL]", "refuse a call")
@@ -61,4 +77,5 @@ def add_review(commands: Subcommands) -> None:
         needed = None if parser is answer else "?"
         parser.add_argument("call", metavar="CALL", nargs=needed, help="the id of the call (default: the only one)")
         parser.add_argument("--by", metavar="NAME", help="who decides (default: the user's name)")
+        add_may_decide(parser)
     answer.add_argument("value", metavar="JSON", help="the result")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from penstock.workflows.cli.arguments.building import WORKFLOW, Subcommands, add_profile, command
+from penstock.workflows.cli.arguments.memory import STORE
+from penstock.workflows.cli.arguments.review import add_may_decide
 from penstock.workflows.cli.arguments.values import address, natural, positive
 
 STUDIO_PORT = 7374
@@ -21,6 +25,7 @@ examples:
   penstock studio --open                        the presets, in a browser
   penstock studio guards.py:guard app.py:agent  a workflow and an agent, beside the presets
   penstock studio --port 0                      any free port; the URL is printed
+  penstock studio app.py:agent --reviews runs.db   decide about requests that wait, and go on with them
   penstock studio --review to-label.jsonl       label rows that `penstock eval --undecided` has written
 """
 
@@ -122,6 +127,14 @@ def add_studio(commands: Subcommands) -> None:
     studio.add_argument(
         "--review", metavar="FILE", help="label the rows of this file (of `penstock eval --undecided`), a key each"
     )
+    studio.add_argument(
+        "--reviews",
+        metavar="STORE",
+        default=os.environ.get(STORE),
+        help=f"the store of requests that wait for people, as of `penstock review` (default: ${STORE})",
+    )
+    studio.add_argument("--by", metavar="NAME", help="who decides about requests (default: the page asks)")
+    add_may_decide(studio)
     studio.add_argument("--history", metavar="FILE", help="where the last runs are kept (default: a file of yours)")
     studio.add_argument("--no-history", action="store_true", help="keep no runs when the studio stops")
     studio.add_argument("--keep", type=positive, default=200, metavar="N", help="keep the last N runs (default: 200)")
