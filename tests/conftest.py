@@ -118,6 +118,11 @@ def values_of(item: pytest.Item) -> list[tuple[str, int]]:
     return [(name, id(value)) for name, value in parameters(item).items() if name != "anyio_backend"]
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their parameter: those with a time in them, as of gzip, named a test differently in each worker."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection() -> None:
     """Collect tests without the garbage collector: what is made stays."""
     gc.disable()

@@ -5,6 +5,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 PROGRAM = textwrap.dedent("""
     import asyncio, gc, json, locale, logging, signal, sys, threading, time, warnings
 
@@ -79,6 +81,7 @@ PROGRAM = textwrap.dedent("""
 """)
 
 
+@pytest.mark.rest
 def test_no_setting_of_the_interpreter_differs_while_penstock_works_or_afterwards() -> None:
     """Guards on long texts, time limits, streams, an agent with a store, presets, pictures and every public name."""
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)

@@ -131,6 +131,7 @@ def imported() -> set[str]:
     return {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"penstock"}
 
 
+@pytest.mark.rest
 def test_what_is_imported_is_declared() -> None:
     """What another library happens to bring may be gone with its next version, as sniffio was with anyio's."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -10,6 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
+pytestmark = pytest.mark.rest  # it parses all modules
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "penstock"
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -61,6 +61,7 @@ def played(folder: Path, file: str, rows: list[Any]) -> list[Any]:
     return [one for one in run_file(path).findings if one.detail != FALSE]
 
 
+@pytest.mark.rest
 def test_every_row_of_a_shuffled_file_is_told_of(tmp_path: Path) -> None:
     """Expectations of other rows, which rules and projections may not be able to read."""
     dice = random.Random(1)  # noqa: S311 - not for secrets
@@ -72,6 +73,7 @@ def test_every_row_of_a_shuffled_file_is_told_of(tmp_path: Path) -> None:
         assert len(played(tmp_path, path.stem, mixed)) == len(mixed)
 
 
+@pytest.mark.rest
 def test_every_row_of_a_broken_file_is_told_of(tmp_path: Path) -> None:
     """Missing keys, other values, rows that are none."""
     dice = random.Random(2)  # noqa: S311 - not for secrets

@@ -30,6 +30,7 @@ def test_every_public_name_can_be_imported(package: str) -> None:
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
+@pytest.mark.rest
 def test_a_star_import_works() -> None:
     """As in a notebook."""
     done = run("-c", "from penstock import *; print(Workflow('w').then(UnicodeNormalizer()).check_sync('hi').text)")
@@ -41,6 +42,7 @@ def test_help_works() -> None:
     assert "PIIDetector" in pydoc.render_doc(penstock)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "command",
     [

@@ -51,6 +51,16 @@ SHAPES: dict[str, Any] = {
     "an id that comes again": [ASKED, called(CALL), AGAIN, called(CALL), RESULT],
     "a call in front of instructions": [ASKED, called(CALL), {"role": "system", "content": "Be brief."}, RESULT],
     "a call at the end": [ASKED, called(CALL)],
+    "an id twice in one answer": [ASKED, called(CALL, CALL), RESULT, AGAIN],
+    "an id twice in one answer, with results": [ASKED, called(CALL, CALL), RESULT, RESULT, AGAIN],
+    "an id twice in one answer, at the end": [ASKED, called(CALL, CALL)],
+    "no id": [ASKED, called({**CALL, "id": ""}), AGAIN],
+    "no ids": [
+        ASKED,
+        called({**CALL, "id": ""}, {**CALL, "id": ""}),
+        {**RESULT, "tool_call_id": "", "name": "pay"},
+        AGAIN,
+    ],
     "incomplete arguments": part("input-streaming"),
     "a call of a user interface": part("input-available"),
     "an approval that was asked for": part("approval-requested", {"id": "a1"}),
@@ -132,6 +142,14 @@ def test_a_call_is_closed_beside_the_result_of_another() -> None:
     assert roles == [("assistant", None), ("tool", "b"), ("tool", "a")]
 
 
+def test_a_result_within_a_message_does_not_part_another_from_its_call() -> None:
+    """Text behind both calls would stand between the second call and its result."""
+    asked = Message("assistant", (tool("a", "result"), tool("c", "call"), TextPart("x")))
+    closed = with_calls_closed([asked, Message("tool", (tool("c", "result"),))], "close")
+    roles = [(item["role"], item.get("tool_call_id")) for item in dump_messages(closed, "openai-chat")]
+    assert roles == [("assistant", None), ("tool", "a"), ("tool", "c")]
+
+
 @settings(max_examples=examples(300), deadline=None)
 @given(conversations.filter(once_each), st.sampled_from(WAYS), st.booleans())
 def test_each_call_has_its_result_right_behind_it(given: list[Message], way: OpenCalls, separate: bool) -> None:
@@ -161,3 +179,10 @@ def test_a_prompt_that_grows_is_closed_as_a_new_one_is(
     closer = CallCloser()
     for prompt in [*(given[:end] for end in range(len(given) + 1)), [*given[: len(given) // 2], *other]]:
         assert [*closer.closed(prompt, way, separate=separate)] == [*with_calls_closed(prompt, way, separate=separate)]
+
+
+def test_the_id_of_a_repeated_call_is_that_of_no_other() -> None:
+    """A provider would refuse two calls with one id."""
+    calls = [ToolPart(call_id=id, name="look_up", arguments={}, state="call") for id in ("c1", "c1", "c1-2", "c1")]
+    closed = with_calls_closed([Message.user("Look."), Message("assistant", calls)])
+    assert [part.call_id for part in closed[1].parts if isinstance(part, ToolPart)] == ["c1", "c1-3", "c1-2", "c1-4"]

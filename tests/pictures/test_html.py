@@ -107,6 +107,7 @@ def test_every_module_that_is_imported_is_in_the_file() -> None:
     assert json.loads(Parsed(example().draw("html")).scripts[0])["imports"].keys() == imports.keys()
 
 
+@pytest.mark.rest
 def test_the_same_workflow_is_the_same_page() -> None:
     """So that a page under version control changes only when the workflow does."""
     assert example().draw("html") == example().draw("html")

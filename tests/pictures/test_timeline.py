@@ -152,6 +152,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
         assert max(map(columns, shown(made, width))) <= max(width, 30)
 
 
+@pytest.mark.rest
 def test_a_very_deep_tree_stays_within_the_terminal() -> None:
     """Of its lines only the end is shown."""
     spans = [Span(0, None, "run", "w")]

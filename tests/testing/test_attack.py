@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from penstock import Agent, PIIDetector, Workflow
 from penstock.engine.values.errors import UsageError
 from penstock.testing import ScriptedModel
 from penstock.testing.attack import ATTACKS, ROWS, Case, Row, as_test, attack, find_leak, parse_rows
+from penstock.testing.attack.attacking import MOST_LEAKS
 from penstock.workflows.coverage import KINDS
 from tests.workflows.coverage.holes import CODE, HOLES, ROWS as CODENAMES, WHOLE, ByChunk, Codenames, then
 
@@ -37,6 +39,7 @@ def tried(name: str, workflow: Any, most: int) -> Any:
     return attack(workflow, CODENAMES if own else None, seconds=None, most=most, only=only)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", _marked(HOLES, FAST))
 def test_a_hole_is_found(name: str) -> None:
     """In the channel that the table names, too."""
@@ -46,6 +49,7 @@ def test_a_hole_is_found(name: str) -> None:
     assert channel in {leak.case.channel for _, leak in report.leaks}, str(report)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", _marked(WHOLE, FAST_WHOLE))
 def test_where_there_is_no_hole_nothing_leaks(name: str) -> None:
     """Presets and variants."""
@@ -54,6 +58,7 @@ def test_where_there_is_no_hole_nothing_leaks(name: str) -> None:
     assert sum(report.tried.values()) or not report.rows
 
 
+@pytest.mark.rest
 def test_each_attack_is_made() -> None:
     """Also within few cases."""
     both = Workflow("w").parallel(Codenames(), PIIDetector(detection_types=["email"]))
@@ -61,6 +66,18 @@ def test_each_attack_is_made() -> None:
     assert all(report.tried[name] for name in ATTACKS if name != "encodings"), report.tried
 
 
+def test_channels_that_nobody_reads_do_not_end_an_attack() -> None:
+    """A guard of inputs leaks in each channel of answers; the inputs are attacked all the same."""
+    report = attack(then(PIIDetector(phase="input")), seconds=None, most=130)
+    assert len(report.leaks) >= MOST_LEAKS
+    assert {name for name, _ in report.leaks} == {"plain"}
+    assert all(report.tried[name] for name in ("lengths", "cuts", "disguises", "wire formats")), report.tried
+    assert "ended after" not in str(report)
+    leak = ("cuts", report.leaks[0][1])
+    assert "ended after 20 such leaks" in str(replace(report, leaks=[leak] * MOST_LEAKS))
+
+
+@pytest.mark.rest
 def test_the_same_seed_tries_the_same_cases() -> None:
     """And finds the same."""
     one, other = (attack(then(ByChunk()), CODENAMES, seconds=None, most=80, seed=3) for _ in range(2))
@@ -97,6 +114,7 @@ def test_a_workflow_without_guards_has_nothing_to_attack() -> None:
     assert "no guard" in str(report)
 
 
+@pytest.mark.rest
 def test_the_tools_and_the_memory_of_an_agent_are_not_used() -> None:
     """An attack must not send mail."""
 
@@ -174,6 +192,7 @@ def test_the_written_test_fails_until_the_hole_is_closed(tmp_path: Path) -> None
         assert subprocess.run([sys.executable, "test_leaks.py"], cwd=tmp_path, check=False).returncode == code
 
 
+@pytest.mark.rest
 def test_the_json_form_is_as_documented() -> None:
     """Its keys are a promise."""
     told = json.loads(json.dumps(attack(then(PIIDetector(phase="input")), seconds=None, most=60).to_json()))

@@ -227,6 +227,7 @@ def test_the_other_endpoints_can_fail_too() -> None:
         assert [is_json(post(server, body, "/moderations").text) for _ in range(2)] == [False, True]
 
 
+@pytest.mark.rest
 def test_paths_of_other_providers_lead_to_the_same_endpoints() -> None:
     """Azure names the deployment in the path, and no model in the body."""
     with FakeProvider(["Hi"]) as server:

@@ -191,6 +191,8 @@ def test_a_misspelt_turn_is_refused() -> None:
     """The error says what there is; a str is no script of its letters."""
     with pytest.raises(UsageError, match="a turn has no txet; its keys are text, deltas"):
         anext_of(ScriptedModel([{"txet": "x"}]))
+    with pytest.raises(UsageError, match="a turn has no None, txet; its keys are"):
+        anext_of(ScriptedModel([{None: 1, "txet": "x"}]))
     with pytest.raises(UsageError, match="a script is a list"):
         ScriptedModel("hello")
 

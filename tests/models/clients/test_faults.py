@@ -462,6 +462,7 @@ async def test_an_answer_that_is_compressed_otherwise_is_refused(encoding: str, 
     assert problem in error.problem
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
 @pytest.mark.parametrize("size", [100_000_000])
 async def test_a_small_answer_does_not_unpack_to_a_large_one(kind: str, size: int) -> None:

@@ -87,6 +87,7 @@ MESSAGES = Path(__file__).parents[3] / "examples" / "data" / "messages.jsonl"
 FORMS = ("{}", "```json\n{}\n```", "My verdict: {} That is all.", "\n\n  {}  ")
 
 
+@pytest.mark.rest
 async def test_real_messages_get_the_labels_that_the_server_gave_them() -> None:
     """Labels flipped at a seeded rate, texts with orders to the judge behind them, answers in every form."""
     rows = [json.loads(line)["text"] for line in MESSAGES.read_text(encoding="utf-8").splitlines()]

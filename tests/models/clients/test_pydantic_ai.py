@@ -547,6 +547,31 @@ def test_a_text_that_goes_on_behind_its_end_is_a_text_of_its_own() -> None:
     assert [chunk.type for chunk in said].count("tool-call") == 1
 
 
+def test_calls_whose_pieces_are_mixed_are_whole() -> None:
+    """pydantic-ai ends a part where the next one starts. The calls keep their order."""
+    answer = EventReader()
+    calls = [ToolCallPart("find", f'{{"who": "{who}"}}', f"c{index}") for index, who in enumerate(("ann", "bob"))]
+    calls.append(ToolCallPart("done", "", "c2"))
+    begun = [replace(calls[0], args=None), replace(calls[1], args='{"wh'), calls[2]]
+    events = [
+        PartStartEvent(index=0, part=begun[0]),
+        PartEndEvent(index=0, part=begun[0]),
+        PartStartEvent(index=1, part=begun[1]),
+        PartDeltaEvent(index=0, delta=ToolCallPartDelta(args_delta='{"who": "ann"}')),
+        PartDeltaEvent(index=1, delta=ToolCallPartDelta(args_delta='o": "bob"}')),
+        PartEndEvent(index=1, part=calls[1]),
+        PartStartEvent(index=2, part=calls[2]),
+        PartEndEvent(index=2, part=calls[2]),
+    ]
+    said = [chunk for event in events for chunk in answer.event(event)]
+    said += answer.rest(ModelResponse(calls))
+    told = [chunk.payload["arguments"] for chunk in said if chunk.type == "tool-call"]
+    assert told == [{"who": "ann"}, {"who": "bob"}, {}]
+    written = ["".join(chunk.text for chunk in said if chunk.id == f"c{index}") for index in range(3)]
+    assert written == ['{"who": "ann"}', '{"who": "bob"}', ""]
+    assert [chunk.type for chunk in said].count("tool-input-end") == 3
+
+
 @both_ways
 async def test_what_is_spoken_is_told(streaming: bool) -> None:
     """With its sound, or as the text it is."""

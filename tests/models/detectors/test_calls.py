@@ -419,6 +419,7 @@ async def test_a_call_that_hangs_fails_and_the_next_one_is_made_beside_it(caplog
     assert "detector 'scripted' hangs: the thread of a call is given up (1 of at most 8)" in caplog.messages
 
 
+@pytest.mark.rest
 async def test_a_call_that_hangs_loses_its_place_soon_after_its_caller_has_left() -> None:
     """Though its own time is not up."""
     detector = Hanging()
