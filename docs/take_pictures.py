@@ -79,6 +79,8 @@ def serving(folder: Path) -> Iterator[str]:
         "support.py:agent",
         "support.py:long",
         "changing.py:flow",
+        "refunds.py:desk",
+        "refunds.py:agent",
     )
     command = [
         sys.executable,
@@ -90,6 +92,8 @@ def serving(folder: Path) -> Iterator[str]:
         "0",
         "--history",
         "runs.db",
+        "--reviews",
+        "waiting.db",
     ]
     told = folder / "told.txt"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -151,6 +155,7 @@ def take_studio(browser: Browser, url: str, folder: Path) -> None:
     take_rows(page)
     choose(page, "support")
     take_chat(page)
+    take_reviews(page)
     choose(page, "changing")
     page.get_by_role("tab", name="Text").click()
     page.get_by_role("textbox", name="Text", exact=True).fill(ORDER)
@@ -224,6 +229,21 @@ def take_chat(page: Page) -> None:
     page.get_by_role("button", name="Send", exact=True).click()
     page.get_by_text(re.compile("2 model steps")).wait_for(timeout=60_000)
     take(page, "studio-agent")
+
+
+def take_reviews(page: Page) -> None:
+    """Ask two agents that need a person, and show what waits."""
+    for agent, text in (
+        ("desk", "The parcel for ada@example.com has not come"),
+        ("refunds", "Refund order A-1042, I am ada@example.com"),
+    ):
+        choose(page, agent)
+        page.get_by_role("textbox", name="Message to the agent").fill(text)
+        page.get_by_role("button", name="Send", exact=True).click()
+        page.get_by_role("link", name="review it").wait_for(timeout=60_000)
+    page.get_by_role("link", name="review it").click()
+    page.get_by_role("button", name="Approve").wait_for()
+    take(page, "studio-reviews")
 
 
 def take_pages(browser: Browser, folder: Path) -> None:

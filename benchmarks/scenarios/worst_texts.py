@@ -1,7 +1,7 @@
 """The texts that cost guards most: 20 kB each, whole, against as much English prose; `PIIDetector`, and `safety`.
 
 Both sides are Penstock; the floor is prose, so the ratio says how much more of a core a client can ask for with a text
-of the same length. The target is that of the design, and not met by `PIIDetector` yet. The texts are random, from one
+of the same length. The target was once promised; docs/design.md says why it is not kept. The texts are random, from one
 seed.
 """
 
