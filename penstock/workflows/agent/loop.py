@@ -350,7 +350,8 @@ class Loop:
 
         Only messages of this request count, and of these the last answer, so that no decision is used twice. A call
         that has a result already, wherever it stands, does not run again. A call whose approval does not count is one
-        without an answer.
+        without an answer. If another call of the answer goes on, people are asked again about those that its sender may
+        not decide about: the stored run that waited for all of them has ended.
         """
         run, task = self.run, self._task
         asked = next((one for one in reversed(task.start.conversation) if one.role == "assistant"), None)
@@ -360,11 +361,16 @@ class Loop:
         answer, calls = _decided_in(messages, {call.call_id for call in new})
         if answer is None or len({call.call_id for call in (*calls, *new)}) < max(len(calls), len(new)):
             return True
-        decided, was_asked = await self._first_uses(*self._counted(new))
-        calls = [call for call in calls if call.call_id in decided]
-        if not calls:
+        counted, were_asked = self._counted(new)
+        decided, refused = await self._first_uses(counted)
+        if not decided:
             return True
-        return await self._run_open(answer, calls, self._rules_of(decided, was_asked), out)
+        calls = [
+            replace(call, approval=None) if call.call_id in refused else call
+            for call in calls
+            if call.call_id in decided or call.call_id in refused
+        ]
+        return await self._run_open(answer, calls, self._rules_of(decided, were_asked.intersection(decided)), out)
 
     async def _run_open(
         self,
@@ -427,18 +433,20 @@ class Loop:
             decided[call.call_id] = call
         return decided, frozenset(asked)
 
-    async def _first_uses(
-        self, decided: dict[str, ToolPart], asked: frozenset[str]
-    ) -> tuple[dict[str, ToolPart], frozenset[str]]:
-        """Return the calls, without those whose approval another request has used, or whose sender may not decide.
+    async def _first_uses(self, decided: dict[str, ToolPart]) -> tuple[dict[str, ToolPart], frozenset[str]]:
+        """Return the calls whose decision counts here, and the ids of those that their sender may not decide about.
 
         A rejection ends the stored run, so that nobody approves what the client has refused.
         """
         checkpoint = self._task.checkpoint
         if checkpoint is None:
-            return decided, asked
-        left = {id: call for id, call in decided.items() if await checkpoint.counts(self.run, call)}
-        return left, asked.intersection(left)
+            return decided, frozenset()
+        # before one is taken, which ends the stored run
+        refused = frozenset([id for id, call in decided.items() if await checkpoint.refuses(self.run, call)])
+        first = {
+            id: call for id, call in decided.items() if id not in refused and await checkpoint.counts(self.run, call)
+        }
+        return first, refused
 
     def _was_asked(self, call: ToolPart) -> bool:
         """Return whether a person may have been asked about a call, by what its thread and its tool say."""

@@ -169,6 +169,10 @@ class RecordedReviews(Reviews):
         """Return whether a decision that comes with messages counts."""
         return True if self._own is None else await self._own.take(key, taker, call_id, rejects=rejects)
 
+    async def refuses(self, key: str, call_id: str) -> bool:
+        """Return whether the rule refuses a decision that comes with messages."""
+        return self._own is not None and await self._own.refuses(key, call_id)
+
 
 class OperationIds:
     """Makes ids from the id of a run and the name of an operation: done again, an operation makes the same ones."""

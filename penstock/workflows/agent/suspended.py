@@ -294,9 +294,12 @@ class Checkpoint:
 
     async def counts(self, run: Run, call: ToolPart) -> bool:
         """Return whether a decision that comes with messages counts: an approval in one request, over all processes."""
-        hidden = replace(call, arguments=redactor_of(run)(thaw(call.arguments)))
         rejects = call.approval == "rejected"
-        return await self._reviews.take(_key(thread_of(run), hidden), run.run_id, call.call_id, rejects=rejects)
+        return await self._reviews.take(_asked_key(run, call), run.run_id, call.call_id, rejects=rejects)
+
+    async def refuses(self, run: Run, call: ToolPart) -> bool:
+        """Return whether a stored run waits for a call that only persons with names may decide about."""
+        return await self._reviews.refuses(_asked_key(run, call), call.call_id)
 
     def asked(self, stage: str = "") -> tuple[StoredStage, ...]:
         """Return the stages that waited for persons; ``stage``: only those with that name.
@@ -676,6 +679,11 @@ def _answer_of(made: CallDecision) -> Value:
 def _key(thread: str | None, call: ToolPart) -> str:
     """Return the key of a call for `Reviews.note_asked`."""
     return call_digest(call.name, [thread, call_key(call), thaw(call.arguments)], "")
+
+
+def _asked_key(run: Run, call: ToolPart) -> str:
+    """Return the key of a call of a request, whose arguments may hold values that people do not see."""
+    return _key(thread_of(run), replace(call, arguments=redactor_of(run)(thaw(call.arguments))))
 
 
 def _decided(call: ToolPart, made: CallDecision) -> ToolPart:

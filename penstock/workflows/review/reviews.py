@@ -506,6 +506,27 @@ class Reviews:
             return rejects
         return True
 
+    async def refuses(self, key: str, call_id: str) -> bool:
+        """Return whether `may_decide` refuses a decision that comes with messages, about a call that a run waits for.
+
+        Args:
+            key: see `note_asked`.
+            call_id: the id of the call.
+        """
+        note = None if self.may_decide is None else await self.store.run(f"{_NOTE}{key}")
+        run = None if note is None else await self.store.run(note.body[_ASKED_BY])
+        if run is None or run.status != "waiting":
+            return False
+        seen = waiting_run(run)
+        undecided = next((call for call in seen.undecided if call.call_id == call_id), None)
+        if undecided is None or self.is_over(seen.due_at):
+            return False
+        try:
+            self._check_person(seen, undecided, "")
+        except ReviewError:
+            return True
+        return False
+
     def _is_open_to_clients(self, run: StoredRun, call_id: str) -> bool:
         """Return whether someone without a name may decide about a call, and it was not refused or its time is over."""
         try:

@@ -150,9 +150,18 @@ async def test_a_person_may_decide_about_one_call_and_not_about_another() -> Non
     where: Any = {"thread_id": "u", "resource_id": "ann"}
     asked = await made(reviews, [BOTH], shop).generate("Both", **where)
     messages = asked.answered({}, approvals={"one": True, "two": True})
-    await made(reviews, ["Done."], shop).generate(messages, **where)
+    left = await made(reviews, ["Done."], shop).generate(messages, **where)
     assert shop.refunded == [(8, "looked up")]
     assert {*seen} == {("refund",), ("look_up",)}
+    assert [call.call_id for call in left.pending] == ["one"]
+    assert (await reviews.run(asked.run_id)).status == "ended"
+    again = await made(reviews, ["Done."], shop).generate(messages, **where)  # what was sent before decides nothing new
+    assert (shop.refunded, again.status) == ([(8, "looked up")], "success")
+    with pytest.raises(ReviewError, match="'bob' may not decide"):
+        await reviews.approve(left.run_id, "one", by="bob")
+    await reviews.approve(left.run_id, "one", by="eve")
+    done = await made(reviews, ["Done."], shop).resume(left.run_id)
+    assert (done.status, [order for order, _ in shop.refunded]) == ("success", [8, 7])
 
 
 @pytest.mark.parametrize("late", [True, False])
