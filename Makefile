@@ -7,9 +7,12 @@ VENV   ?= .venv
 ARGS   ?=
 CORES  ?= --numprocesses auto --dist worksteal # as many tests at once as there are cores; empty: one after another
 
+# Options of pytest that fix the order of tests and the examples of laws. None: each run has others, and so finds other faults.
+SEEDS ?=
+
 # What `make test` runs, and what it leaves: tests/conftest.py. The engine's coverage is that of both, so it needs both.
-FAST := -m "not rest" --hypothesis-profile quick --durations 20
-REST := -m "rest or hypothesis" --hypothesis-profile rest --durations 20
+FAST := -m "not rest" --hypothesis-profile quick --durations 20 $(SEEDS)
+REST := -m "rest or hypothesis" --hypothesis-profile rest --durations 20 $(SEEDS)
 
 BIN     := $(VENV)/bin
 CORE    := $(VENV)-core

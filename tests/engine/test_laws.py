@@ -48,7 +48,7 @@ async def check_on_a_loop(workflow: Workflow, messages: tuple[Message, ...]) -> 
     root = resolve(workflow.root)
     note(repr(root))
     payload = payload_of(messages)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         one = await compiled(root, payload)
     assert_agree(one, await interpreted(root, payload))
 

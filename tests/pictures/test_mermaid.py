@@ -201,7 +201,6 @@ def check(chart: Chart, told: Any) -> None:
         assert set(one["nodes"]) == inside | {group.id for group in chart.groups if group.parent == one["id"]}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.rest
 def test_mermaid_reads_every_diagram_as_it_is_meant(reader: Path) -> None:
     """200 random workflows with hostile names: nodes, labels, edges, subgraphs; and a broken text is still broken."""
@@ -217,7 +216,6 @@ def test_mermaid_reads_every_diagram_as_it_is_meant(reader: Path) -> None:
             raise
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.rest
 def test_mermaid_knows_roles_by_their_class(reader: Path) -> None:
     """What gives a box its colour arrives."""

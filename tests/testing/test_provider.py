@@ -256,7 +256,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 async def test_a_gate_lets_one_event_pass_at_a_time(client) -> None:
     """A slow drip, without a clock: nothing comes before it may."""
     gate = Gate()
-    with FakeProvider([Sent({"deltas": ["a", "b"]}, Wire(gate=gate))]) as server, anyio.fail_after(5):
+    with FakeProvider([Sent({"deltas": ["a", "b"]}, Wire(gate=gate))]) as server, anyio.fail_after(60):
         async with client.stream("POST", server.url + "/chat/completions", json=LIVE) as answer:
             lines = answer.aiter_lines()
             for text in ("", "a", "b"):
@@ -273,7 +273,7 @@ async def test_a_gate_lets_one_event_pass_at_a_time(client) -> None:
 @pytest.mark.parametrize("body", [HI, LIVE], ids=["json", "events"])
 async def test_an_answer_without_an_end_ends_when_the_client_hangs_up(client, endless, body) -> None:
     """And the server knows that it did."""
-    with FakeProvider([Sent("Hi", Wire(endless=endless))]) as server, anyio.fail_after(5):
+    with FakeProvider([Sent("Hi", Wire(endless=endless))]) as server, anyio.fail_after(60):
         async with client.stream("POST", server.url + "/chat/completions", json=body) as answer:
             assert answer.status_code == 200  # and its body is not read: httpx leaves generators open on trio
         assert await anyio.to_thread.run_sync(server.requests[0].hung_up.wait, 5)

@@ -344,7 +344,7 @@ async def test_a_call_that_takes_too_long_is_ended(offload: bool | None, go: thr
 
 async def none_left() -> None:
     """Wait until the threads that calls left behind have ended."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while calling.left():
             await anyio.lowlevel.checkpoint()
 
@@ -384,7 +384,7 @@ async def test_a_tool_that_hangs_uses_up_no_thread_of_another(
         begun.release()
         go.wait()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for _ in range(threads + 1):
                 group.start_soon(Tool(wait).call, {})

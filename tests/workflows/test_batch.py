@@ -84,7 +84,7 @@ def test_sync_steps_need_no_event_loop() -> None:
 
 async def until(condition) -> None:
     """Let others run until the condition holds."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         while not condition():
             await anyio.lowlevel.checkpoint()
 

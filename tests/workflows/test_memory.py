@@ -351,7 +351,7 @@ async def test_input_that_checks_beside_the_model_let_pass_is_kept_however_the_r
             await anyio.Event().wait()
 
     agent = Agent(Slow(), memory=Memory(storage), processors=[Workflow("guard").then(judge, overlap="model")])
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         if ending == "the client leaves a stream":
             async with agent.stream(text, **OWN) as stream:
                 async for _ in stream.text_stream:

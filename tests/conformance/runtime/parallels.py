@@ -235,7 +235,7 @@ async def _race(world: Any, order: str, a: Any, b: Any) -> Any:
 
     hooks = [Hooks(id, claims=SPANS, process_input=hook(id, act)) for id, act in (("A", a), ("B", b))]
     talk = Talk(world.start(Workflow("w").parallel(*hooks)))
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await talk.play(conversation("Hi"))
     ended = talk.result()
     return {"log_at_return": sorted(log), "waited_for_slow_sibling": "B end" in log, **ended}

@@ -104,7 +104,7 @@ def tasks_alive() -> int:
 async def tidy() -> AsyncIterator[None]:
     """After this, no task is left that was not there before; and before long, as a fuse."""
     before = tasks_alive()
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         try:
             yield
         finally:

@@ -216,7 +216,7 @@ def _content(dice: random.Random, text: str, stage: str) -> Any:
 async def leaked(case: Case) -> str:
     """The characters that should be hidden and are not; empty if all is well, or if the case was refused."""
     context = {"turns": Turns(case.order)}
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         outcome = await case.workflow.check(case.content, stage=case.stage, request_context=context, records=True)
     if outcome.blocked:
         return f"blocked: {outcome.tripwire}"  # two redactors never disagree

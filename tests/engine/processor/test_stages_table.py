@@ -151,7 +151,7 @@ async def run_stage(workflow: Workflow, stage: str, context: dict[str, Any]) -> 
         if stage == "process_api_error":
             await run.process_input(TEXT)
             content = ValueError("the call failed")
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             outcome = await run.stage(stage, content, **details)
     shown = f"{outcome.text} {outcome.messages} {dict(outcome.overrides)} {outcome.message_list.conversation}"
     return outcome, shown

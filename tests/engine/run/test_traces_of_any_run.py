@@ -55,7 +55,7 @@ async def check_run(workflow: Workflow, messages: tuple[Message, ...], *, texts:
     except WorkflowError:
         return
     outcome = None
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         try:
             async with run:
                 outcome = await run.stage(STAGE, MessageList([*messages, extra]))

@@ -353,7 +353,7 @@ async def failing(seeds: Iterable[int]) -> list[tuple[int, str]]:
     for seed in seeds:
         case = make(seed)
         try:
-            with trimmed(case.trim), anyio.fail_after(10):
+            with trimmed(case.trim), anyio.fail_after(60):
                 told = await case.wrong()
         except Exception as error:  # noqa: BLE001 - it is told
             told = f"{type(error).__name__}: {error}"

@@ -115,7 +115,7 @@ async def ended(workflow: Workflow, pieces: list[str], error: Exception | None =
     """Run a stream to its end; afterwards no task is left, and the source is closed."""
     tasks = {task.id for task in anyio.get_running_tasks()}
     source, out, failure = Source(pieces, error), [], None
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with workflow.start(records=True, **options) as run:
             stream = run.process_output_stream(source.__aiter__(), release="live")
             try:

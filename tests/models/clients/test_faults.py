@@ -30,7 +30,7 @@ HI = ModelRequest("hi")  # type: ignore[arg-type]
 
 async def asked(model: OpenAICompatibleModel) -> ModelAnswer | ModelError:
     """Return an answer, or the error that there was; whatever else happens is a mistake."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         try:
             return await model.ask("hi")
         except ModelError as error:
@@ -214,7 +214,7 @@ async def test_headers_worth_keeping_are_kept(asking: Making) -> None:
         )
 
 
-@pytest.mark.parametrize("limits", [TimeLimits(between=0.2), TimeLimits(whole=0.2)], ids=str)
+@pytest.mark.parametrize("limits", [TimeLimits(between=0.9), TimeLimits(whole=0.9)], ids=str)
 @pytest.mark.parametrize("endless", ["silence", "events", "comments"])
 async def test_an_answer_that_never_ends_runs_into_a_time_limit(
     limits: TimeLimits, endless: Any, asking: Making
@@ -229,7 +229,7 @@ async def test_an_answer_that_never_ends_runs_into_a_time_limit(
         assert server.wait_until_idle()
     assert isinstance(error, ModelError)
     assert error.retryable
-    assert "time limit" in error.problem or "within 0.2 seconds" in error.problem
+    assert "time limit" in error.problem or "within 0.9 seconds" in error.problem
 
 
 async def test_a_request_may_bring_a_time_limit_of_its_own(asking: Making) -> None:
@@ -237,7 +237,7 @@ async def test_a_request_may_bring_a_time_limit_of_its_own(asking: Making) -> No
     with FakeProvider(["warm", Sent("Hello", Wire(endless="silence"))]) as server:
         async with asking(server) as model:
             await model.ask("hi")
-            with pytest.raises(ModelError, match=r"within 0.2 seconds"), anyio.fail_after(5):
+            with pytest.raises(ModelError, match=r"within 0.2 seconds"), anyio.fail_after(60):
                 await model.ask(ModelRequest((Message.user("hi"),), settings={"timeout": 0.2}))  # type: ignore[arg-type]
     assert "timeout" not in server.requests[1].fields
 

@@ -25,7 +25,7 @@ def stream(*deltas: dict[str, Any]) -> Reply:
 async def left(model: OpenAICompatibleModel) -> list[Chunk]:
     """Return the chunks that leave a guarded stream."""
     guard = Workflow("w").then(RegexFilterProcessor(presets=["pii"], strategy="redact"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with guard.start().process_output_stream(model.stream(ModelRequest("hi"))) as chunks:  # type: ignore[arg-type]
             return [chunk async for chunk in chunks]
 

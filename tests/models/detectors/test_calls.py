@@ -410,7 +410,7 @@ async def test_a_call_that_hangs_fails_and_the_next_one_is_made_beside_it(caplog
     detector.call_seconds = 0.05  # type: ignore[attr-defined]
     calls = score_calls(detector)
     try:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             with pytest.raises(DetectorError, match=r"it gave no answer within 0\.05 s"):
                 await calls.ask(["a"])
             assert await calls.ask(["bb"]) == [{"long": 0.2}]
@@ -425,7 +425,7 @@ async def test_a_call_that_hangs_loses_its_place_soon_after_its_caller_has_left(
     detector = Hanging()
     calls = score_calls(detector)
     try:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 group.start_soon(calls.ask, ["a"])
                 await anyio.to_thread.run_sync(detector.begun.wait)
@@ -441,7 +441,7 @@ async def test_no_more_than_some_threads_are_lost_to_a_detector_that_hangs() -> 
     detector.call_seconds = 0.02  # type: ignore[attr-defined]
     calls = score_calls(detector)
     try:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             for at in range(MOST_HUNG):
                 with pytest.raises(DetectorError, match="no answer"):
                     await calls.ask([f"{at}"])
@@ -461,7 +461,7 @@ async def test_an_async_call_has_the_same_limit() -> None:
     """It harms its own request alone in any case."""
     detector = AsyncLengths()
     detector.call_seconds, detector.may_end = 0.05, anyio.Event()  # type: ignore[attr-defined]
-    with anyio.fail_after(20), pytest.raises(DetectorError, match="no answer within"):
+    with anyio.fail_after(60), pytest.raises(DetectorError, match="no answer within"):
         await score_calls(detector).ask(["a"])
 
 

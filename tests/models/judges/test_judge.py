@@ -300,7 +300,7 @@ class Hanging:
 async def test_a_model_that_does_not_answer_is_given_up() -> None:
     """Each attempt has its time, and its stream is closed."""
     model = Hanging()
-    with anyio.fail_after(5), pytest.raises(JudgeError, match=r"within 0.01 seconds \(timeout\)"):
+    with anyio.fail_after(60), pytest.raises(JudgeError, match=r"within 0.01 seconds \(timeout\)"):
         await judge(model, timeout=0.01, retries=1).ask("a")
     assert (model.calls, model.closed) == (2, 2)
 
@@ -319,7 +319,7 @@ async def test_an_answer_without_end_is_given_up() -> None:
             finally:
                 closed.append(True)
 
-    with anyio.fail_after(5), pytest.raises(JudgeError, match="more than 1,000,000"):
+    with anyio.fail_after(60), pytest.raises(JudgeError, match="more than 1,000,000"):
         await judge(Endless(), retries=0).ask("a")
     assert closed == [True]
 
@@ -341,7 +341,7 @@ async def test_no_more_calls_are_under_way_than_the_limit() -> None:
     """First come, first served."""
     model = Hanging()
     asked = judge(model, limit=3)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(gathered, 10, lambda index: asked.ask(f"text {index}"))
             await anyio.wait_all_tasks_blocked()
@@ -359,7 +359,7 @@ async def test_the_same_question_at_the_same_time_is_asked_once() -> None:
     async def all_ten() -> None:
         found.extend(await gathered(10, lambda _: asked.ask("text")))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(all_ten)
             await anyio.wait_all_tasks_blocked()
@@ -374,7 +374,7 @@ async def test_a_cancelled_asker_does_not_cancel_the_others() -> None:
     """The next one asks in its place."""
     model = Hanging(BAD)
     asked = judge(model)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as others:
             first = anyio.CancelScope()
 
@@ -410,7 +410,7 @@ async def test_all_who_wait_for_a_question_share_its_failure() -> None:
             await asked.ask("text")
         errors.append(raised.value)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for _ in range(3):
                 group.start_soon(one)

@@ -59,7 +59,7 @@ async def beside(vocabulary: Vocabulary, work: Any, times: int = 1) -> None:
             await anyio.lowlevel.checkpoint()
         vocabulary.goes_on.set()
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for _ in range(times):
                 group.start_soon(work)
@@ -91,7 +91,7 @@ async def test_who_waits_in_vain_is_told(vocabulary: Vocabulary, monkeypatch: py
 
 async def test_who_is_cancelled_does_not_wait(vocabulary: Vocabulary) -> None:
     """The thread goes on, for others."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(BPECounter().ready)
             while not vocabulary.threads:

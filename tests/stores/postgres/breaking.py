@@ -50,7 +50,7 @@ async def kill(url: str, schema: str, times: int, seed: int = 7) -> tuple[int, i
         for number in range(times):
             lines = choose.randrange(1, 120)
             known |= await anyio.to_thread.run_sync(_killed, url, schema, f"k{number}", lines)
-            with anyio.fail_after(5):  # nobody holds a lock that died
+            with anyio.fail_after(60):  # nobody holds a lock that died
                 await write(store, f"o{number}", THREADS, 1, known.add, lambda: False)
         return len(known), await check(store, known)
 

@@ -33,7 +33,7 @@ class Server:
         """Start it, and wait until it answers."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not self._answers():
             if time.monotonic() > until or self._process.poll() is not None:
                 raise RuntimeError((self._folder / "log").read_text("utf-8")[-2000:])

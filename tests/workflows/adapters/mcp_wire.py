@@ -90,7 +90,7 @@ class Wire:
 
     async def next(self) -> Json:
         """Return the next message."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             return (await self._from_proxy.receive()).message.model_dump(exclude_unset=True)  # type: ignore[no-any-return]
 
     async def ask(self, method: str, **params: Any) -> Json:

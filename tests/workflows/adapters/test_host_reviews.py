@@ -220,7 +220,6 @@ async def test_postgresql_holds_them_too(make: Any) -> None:
 
 
 @pytest.mark.rest
-@pytest.mark.timeout(300)
 async def test_processes_race_and_one_is_killed(store: SQLiteStorage, tmp_path: Path) -> None:
     """No refund runs twice; at most the one that the killed process had begun is missing."""
     framework, orders = "pydantic-ai", range(10, 30)

@@ -157,7 +157,7 @@ async def test_nothing_passes_unread(  # noqa: PLR0915 - all that a server says
         assert kept.progress == [f"step {step} for [EMAIL]" for step in range(10)]
         assert text_of(await client.call_tool("logs", {})) == "logged"
         if mode == "legacy":  # later ones ask for logs by request
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 while not kept.logs:  # noqa: ASYNC110 - another task or process does it
                     await anyio.sleep(0.01)
             assert kept.logs == ["log for [EMAIL]"]
@@ -195,7 +195,7 @@ async def test_subscriptions_are_passed_on(front: str, back: str, http_server: s
     proxy = as_proxy(HIDES, server=behind(back, http_server))
     async with connected(proxy, front, mode="auto") as client, client.listen(tools_list_changed=True) as changes:
         await client.call_tool("changes", {})
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async for event in changes:
                 assert type(event).__name__ == "ToolsListChanged"
                 break
@@ -442,7 +442,7 @@ async def test_a_call_that_is_cancelled_while_it_is_checked_never_reaches_the_se
 async def test_a_server_that_crashes_fails_the_call(front: str, mode: str) -> None:
     """At once, with an error; over HTTP, the client can begin anew."""
     proxy = as_proxy(HIDES, server=SERVER)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with connected(proxy, front, mode=mode) as client:
             with pytest.raises(MCPError) as caught:
                 await client.call_tool("crash", {})
@@ -471,7 +471,7 @@ async def test_a_server_that_cannot_be_reached_is_an_error(mode: str, server: An
     """The client does not wait; the proxy goes on."""
     async with listening(as_proxy(HIDES, server=server)) as url:
         for _ in range(2):
-            with anyio.fail_after(20), pytest.raises((MCPError, BaseExceptionGroup)):
+            with anyio.fail_after(60), pytest.raises((MCPError, BaseExceptionGroup)):
                 async with Client(url, mode=mode):
                     pass
 
@@ -572,7 +572,7 @@ async def test_sessions_are_limited_and_end() -> None:
         second = await http.post(url, json=INITIALIZE)
         assert second.status_code == 200
         session = {"mcp-session-id": second.headers["mcp-session-id"]}
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while (await http.post(url, json=INITIALIZE)).status_code == 503:  # noqa: ASYNC110 - another task or process does it
                 await anyio.sleep(0.2)
         assert (await http.delete(url, headers=session)).status_code == 404

@@ -232,7 +232,7 @@ async def test_what_fails_beside_the_guards_is_answered(place: str, monkeypatch:
         await wire.send(id=1, method="x", params={})
         if place == "told_server":
             await wire.send(id=(await wire.next())["id"], result={"model": MAIL})
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while len(server.got) < 2:  # noqa: ASYNC110 - another task does it
                 await anyio.sleep(0.01)
     assert server.got[1] == {"jsonrpc": "2.0", "id": 9, "error": ERROR}

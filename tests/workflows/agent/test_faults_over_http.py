@@ -85,7 +85,7 @@ async def streamed(agent: Agent, **options: Any) -> Seen:
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_call_that_is_made_again_leaves_nothing_of_the_failed_one(fault: str, release: Any) -> None:
     """Neither in the result, nor with the client, nor in what the model is asked next."""
-    with FakeProvider([FAULTS[fault], "Hello!"]) as server, anyio.fail_after(5):
+    with FakeProvider([FAULTS[fault], "Hello!"]) as server, anyio.fail_after(60):
         async with speaking_to(server, fault) as model:
             seen = await streamed(Agent(model, error_processors=[Insists()], release=release))
         assert await anyio.to_thread.run_sync(server.wait_until_idle)
@@ -100,7 +100,7 @@ async def test_a_call_that_is_made_again_leaves_nothing_of_the_failed_one(fault:
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_call_that_fails_for_good_is_an_error_and_nothing_else(fault: str, release: Any) -> None:
     """The same whether it is read in pieces or as a whole; nothing of the answer is kept."""
-    with FakeProvider([FAULTS[fault]] * 2) as server, anyio.fail_after(5):
+    with FakeProvider([FAULTS[fault]] * 2) as server, anyio.fail_after(60):
         async with speaking_to(server, fault) as model:
             agent = Agent(model, release=release)
             seen = await streamed(agent)
@@ -121,7 +121,7 @@ async def test_a_request_may_be_given_up_at_every_stage(stage: str, way: str) ->
     ran: list[str] = []
     waits = Waits(stage)
     script = [failing(500), CALL, "done"] if stage == "process_api_error" else [CALL, "done"]
-    with FakeProvider(script) as server, anyio.fail_after(5):
+    with FakeProvider(script) as server, anyio.fail_after(60):
         async with speaking_to(server) as model:
             agent = Agent(model, tools={"use": lambda: ran.append("use")}, processors=[waits])
             result = await given_up(agent, waits.reached, way)
@@ -138,7 +138,7 @@ async def test_a_request_may_be_given_up_while_the_server_is_silent(way: str) ->
     gate = Gate()
     gate.let(4)
     reached = anyio.Event()
-    with FakeProvider([Sent(SAID, Wire(gate=gate))]) as server, anyio.fail_after(5):
+    with FakeProvider([Sent(SAID, Wire(gate=gate))]) as server, anyio.fail_after(60):
         async with OpenAICompatibleModel("fake-1", base_url=server.url, api_key="key") as model:
             agent = Agent(model)
             result = await given_up(agent, reached, way, on_chunk=lambda chunk: text_came(chunk, reached))

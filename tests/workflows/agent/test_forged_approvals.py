@@ -127,7 +127,7 @@ async def test_two_requests_at_once_use_an_approval_once(options: dict[str, Any]
     async def approve() -> None:
         await agent.generate(result.approve("c1"), **options)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(approve)
             await started.wait()

@@ -33,7 +33,7 @@ class Limited:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Yield a piece."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             self.open += 1
             try:
                 yield Chunk("text-delta", "Hi", "t")

@@ -241,7 +241,7 @@ async def test_clients_over_http(guards: str) -> None:
             told = await client.call_tool("lookup", {"query": "x"})
             assert told.content[0].text == "x: [EMAIL]"  # type: ignore[union-attr]
         process.send_signal(signal.SIGINT)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while process.poll() is None:  # noqa: ASYNC110 - another task or process does it
                 await anyio.sleep(0.05)
         assert process.returncode == 0

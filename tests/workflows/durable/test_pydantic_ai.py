@@ -114,7 +114,6 @@ def test_runs_replay_as_they_ran(tmp_path: Path) -> None:
 
 
 @pytest.mark.rest
-@pytest.mark.timeout(300)
 def test_flow_runs_replay_as_they_ran(tmp_path: Path, prefect: tuple[Path, dict[str, str]]) -> None:
     """The same in Prefect."""
     folder, env = prefect

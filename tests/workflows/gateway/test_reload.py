@@ -40,7 +40,7 @@ async def status(base):
 
 async def until(holds):
     """Wait until a condition holds."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not await holds():  # noqa: ASYNC110 - of a server
             await anyio.sleep(0.01)
 

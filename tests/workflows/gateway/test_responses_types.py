@@ -16,7 +16,7 @@ from tests.workflows.gateway.openai_types import values_of
 from tests.workflows.gateway.planting import SECRET, holds_secret
 from tests.workflows.gateway.responses_stream import message, response, stream_of
 
-pytestmark = [pytest.mark.rest, pytest.mark.timeout(300)]  # half a minute each, and longer where coverage is measured
+pytestmark = pytest.mark.rest
 
 RESPONSES = Responses()
 ASK = {"model": "gpt-5", "input": "hi", "store": False, "stream": True}

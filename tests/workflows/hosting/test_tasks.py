@@ -52,7 +52,7 @@ async def test_all_is_read_in_another_task(last: int) -> None:
 async def test_who_leaves_early_ends_the_task_also_while_an_item_waits(taken: int) -> None:
     """The generator is closed in its own task, and nothing waits for ever."""
     counted = Counted(100)
-    async with asyncio.timeout(5), aclosing(read_in_task(counted.numbers())) as numbers:
+    async with asyncio.timeout(60), aclosing(read_in_task(counted.numbers())) as numbers:
         for _ in range(taken):
             await anext(numbers)
         for _ in range(5):  # the reader goes one ahead, and waits
@@ -96,7 +96,7 @@ async def test_one_that_is_given_nothing_does_not_wait_for_ever() -> None:
     await handover.begin(asking(handover))
     with pytest.raises(UsageError, match="none was given"):
         await anext(handover.resume(None))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await handover.close()
 
 

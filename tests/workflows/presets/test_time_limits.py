@@ -36,7 +36,7 @@ class Hanging(ScriptedModel):
 @ASKING
 async def test_a_model_that_hangs_is_a_failure_which_blocks(preset: Any) -> None:
     """After `timeout` of the preset, whatever the judge's own limit is."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         outcome = await preset(Hanging(), timeout=0.05).check(ODD)
     assert outcome.blocked
     assert outcome.tripwire.metadata["failed"]
@@ -47,7 +47,7 @@ async def test_a_model_that_hangs_is_a_failure_which_blocks(preset: Any) -> None
 async def test_a_model_that_hangs_in_a_stream_blocks_it(preset: Any) -> None:
     """Nothing that was not judged leaves."""
     run = preset(Hanging(), timeout=0.05).start()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with run.process_output_stream([ODD]) as chunks:
             sent = [chunk async for chunk in chunks]
     assert chunks.outcome.blocked

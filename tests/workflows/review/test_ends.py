@@ -160,7 +160,7 @@ class Lost(InMemoryStorage):
 
 async def lose(store: Lost, stream: AgentStream) -> None:
     """Read a stream of which a save is lost: it is cancelled there, or fails."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             async with stream:
                 if store.hangs:
@@ -252,7 +252,7 @@ async def test_a_run_whose_claim_is_lost_waits_again(lost: Lost) -> None:
     asked = await agent(lost, [CALLS], shop).generate("Refund order 7")
     await Reviews(lost).approve(asked.run_id)
     lost.lose = lambda run: run.status == "running"
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
 
             async def claims() -> None:
@@ -279,7 +279,7 @@ async def test_a_run_that_is_cancelled_while_its_request_is_prepared_waits_again
         began.set()
         await anyio.sleep_forever()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(agent(store, ["Done."], shop, processors=never).resume, asked.run_id)
             await began.wait()

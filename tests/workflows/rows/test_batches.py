@@ -390,7 +390,7 @@ def test_the_loop_ends_with_the_batches() -> None:
     for _ in range(warm.LOADED + 3):
         WorkflowBatches(Workflow("slow").then(Slow()), text="t")({"t": ["a"]})
     gc.collect()
-    until = monotonic() + 10
+    until = monotonic() + 60
     while threading.active_count() > before + warm.LOADED and monotonic() < until:
         sleep(0.01)
     assert threading.active_count() <= before + warm.LOADED

@@ -26,7 +26,6 @@ ray: Any = pytest.importorskip("ray", reason="Ray is not installed: `make engine
 from ray.cluster_utils import Cluster  # noqa: E402
 
 pytestmark = [
-    pytest.mark.timeout(300),  # a cluster starts slowly where other tests run at once
     pytest.mark.filterwarnings("default"),  # of Ray
 ]
 

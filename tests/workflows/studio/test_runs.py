@@ -236,7 +236,7 @@ def test_a_copy_that_user_code_forks_does_not_answer_for_it(served):
 def test_a_step_that_hangs_is_stopped_and_said_where(served):
     started = time.monotonic()
     run = served.run("odd_flow", "hang", seconds=0.7)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     assert run["status"] == "failed"
     assert run["error"]["kind"] == "timeout"
     assert run["error"]["source"].startswith("while True")
@@ -257,7 +257,7 @@ def test_a_run_is_cancelled_with_all_that_it_started(served):
 
 
 def wait_for(holds):
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -341,7 +341,7 @@ def entry(made, id):
 
 def first_events(made, most):
     found = []
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     with made.http.stream("GET", "/api/events") as answer:
         for event in events_in(answer.iter_lines()):
             found.append(event)

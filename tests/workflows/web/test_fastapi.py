@@ -117,6 +117,6 @@ async def test_an_answer_in_fastapi_ends_with_its_client(path: str) -> None:
     async def send(event: dict) -> None:
         """Take it."""
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await app(scope, receive, send)
     assert model.closed.is_set()

@@ -46,7 +46,7 @@ FORMATS = {
 }
 
 each_sdk = pytest.mark.parametrize("sdk", SDKS)
-pytestmark = [pytest.mark.timeout(300), pytest.mark.rest]
+pytestmark = pytest.mark.rest
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ async def test_another_replica_sends_the_rest_and_follows():
     cache, answer = MemoryCache(), Answer()
     here, there = SharedReleasedLog(cache), SharedReleasedLog(cache)
     stream = begun(here)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with recording(stream, answer):
             answer.say(FRAME, FRAME, FRAME)
             with here.reading(StreamPosition(stream.id)) as own:
@@ -53,7 +53,7 @@ async def test_every_position_is_found_in_the_batches():
     cache, answer = MemoryCache(), Answer()
     here, there = SharedReleasedLog(cache), SharedReleasedLog(cache)
     stream = begun(here)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with recording(stream, answer):
             for number in range(1, 8):
                 answer.say(FRAME)
@@ -68,7 +68,7 @@ async def test_a_reader_at_another_replica_keeps_the_request_alive(monkeypatch: 
     cache, answer = MemoryCache(), Answer()
     here, there = SharedReleasedLog(cache, grace=0), SharedReleasedLog(cache)
     stream = begun(here)
-    with anyio.fail_after(10), ExitStack() as own:
+    with anyio.fail_after(60), ExitStack() as own:
         own.enter_context(stream.reading())
         async with recording(stream, answer):
             answer.say(FRAME)
@@ -89,7 +89,7 @@ async def test_a_stream_whose_replica_is_gone_is_cut(monkeypatch):
     cache, answer = MemoryCache(), Answer()
     here, there = SharedReleasedLog(cache), SharedReleasedLog(cache)
     stream = begun(here)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as replica:
             replica.start_soon(stream.record, answer.pieces())
             answer.say(FRAME)

@@ -141,7 +141,6 @@ def test_all_is_reached_by_the_keyboard_alone(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-@pytest.mark.timeout(180)
 def test_eight_tabs_run_at_the_same_time(context: BrowserContext) -> None:
     """A browser opens six connections to a server; a stream keeps one of them."""
     pages = [context.new_page() for _ in range(8)]
