@@ -208,7 +208,7 @@ async def test_work_whose_caller_has_left_ends_at_its_next_piece(go: threading.E
     with anyio.CancelScope() as scope:
         await run_in_worker(work)
     go.set()
-    assert await anyio.to_thread.run_sync(ended.wait, 10)
+    assert await anyio.to_thread.run_sync(ended.wait, 60)
 
 
 def limited(go: threading.Event, **given: Any) -> list[Workflow]:

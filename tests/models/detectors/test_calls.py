@@ -63,7 +63,7 @@ class Held(Lengths):
 
     def scores(self, texts: Sequence[str]) -> list[Mapping[str, float]]:
         self.begun.set()
-        assert self.may_end.wait(10)
+        assert self.may_end.wait(60)
         return super().scores(texts)
 
 

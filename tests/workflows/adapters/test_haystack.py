@@ -877,7 +877,7 @@ async def test_a_verdict_ends_a_thread_that_streams() -> None:
 
     with pytest.raises(BlockedError):
         await as_chat_generator(Goes(), BLOCKS).run_async(user("Go"), lambda _: None)
-    assert await asyncio.to_thread(ended.wait, 5)
+    assert await asyncio.to_thread(ended.wait, 60)
 
 
 @pytest.mark.anyio

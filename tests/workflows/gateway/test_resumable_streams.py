@@ -114,7 +114,7 @@ async def test_the_provider_ends_when_nobody_comes_back_within_the_grace(gateway
         async with gateway(provider.url, more) as (base, _, records):
             client = Client(base)
             _, got = await client.read(1)
-            assert await asyncio.to_thread(provider.requests[0].hung_up.wait, 5)
+            assert await asyncio.to_thread(provider.requests[0].hung_up.wait, 60)
             (record,) = await recorded(records)
             status, (told,) = await client.rest(last_id(got))
     assert (record.outcome, status, json.loads(told)["error"]["code"]) == ("gone", 410, "stream_gone")
@@ -184,7 +184,7 @@ async def test_a_request_without_a_client_ends_with_the_gateway(gateway):
             await Client(base).read(1)
             for side in made.counts.sides:
                 side.shut()  # as the server does when the drain is over
-            assert await asyncio.to_thread(provider.requests[0].hung_up.wait, 5)
+            assert await asyncio.to_thread(provider.requests[0].hung_up.wait, 60)
             (record,) = await recorded(records)
     assert record.outcome == "cut"
 

@@ -287,7 +287,7 @@ async def test_the_upstream_ends_with_a_client_that_leaves_within_a_stream(gatew
             writer.write(head(len(body)) + body)
             await reader.readuntil(b"data: ")
             writer.close()
-            assert await asyncio.to_thread(provider.requests[0].hung_up.wait, 5)
+            assert await asyncio.to_thread(provider.requests[0].hung_up.wait, 60)
             (record,) = await recorded(records)
 
     assert record.outcome == "gone"

@@ -192,4 +192,4 @@ async def test_closing_the_stream_ends_the_function() -> None:
             break
         await items.aclose()
     assert ended == ["cancelled"]
-    assert await anyio.to_thread.run_sync(stopped.wait, 2)
+    assert await anyio.to_thread.run_sync(stopped.wait, 60)

@@ -150,7 +150,7 @@ def test_a_client_that_leaves_ends_a_silent_request(framework: str) -> None:
     model = Waiting(silent=True)
     with served(framework, Agent(model)) as url:
         _read_one_event(url)
-        assert model.closed.wait(10)
+        assert model.closed.wait(60)
 
 
 @each_framework
@@ -159,7 +159,7 @@ def test_a_client_that_leaves_ends_a_busy_request(framework: str) -> None:
     model = Waiting(silent=False)
     with served(framework, Agent(model)) as url:
         _read_one_event(url)
-        assert model.closed.wait(10)
+        assert model.closed.wait(60)
 
 
 @each_async
@@ -172,8 +172,8 @@ def test_a_client_that_leaves_ends_a_whole_request(framework: str) -> None:
         address = urlsplit(url)
         with socket.create_connection((address.hostname, address.port)) as connection:
             connection.sendall(head + body)
-            assert model.begun.wait(10)
-        assert model.closed.wait(10)
+            assert model.begun.wait(60)
+        assert model.closed.wait(60)
 
 
 def _read_one_event(url: str) -> None:
