@@ -366,7 +366,7 @@ class Loop:
         if not decided:
             return True
         calls = [
-            replace(call, approval=None) if call.call_id in refused else call
+            replace(call, approval=None, error=None) if call.call_id in refused else call
             for call in calls
             if call.call_id in decided or call.call_id in refused
         ]

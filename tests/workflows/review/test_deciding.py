@@ -164,6 +164,20 @@ async def test_a_person_may_decide_about_one_call_and_not_about_another() -> Non
     assert (done.status, [order for order, _ in shop.refunded]) == ("success", [8, 7])
 
 
+async def test_a_refusal_of_somebody_who_may_not_decide_leaves_nothing_with_the_call() -> None:
+    """Its reason would stand beside the question, as if a person who may decide had said so."""
+    store, shop = InMemoryStorage(), Shop()
+    reviews = Reviews(store, may_decide=by_eve)
+    asked = await made(reviews, [BOTH], shop).generate("Both", **WHERE)
+    messages = asked.answered({}, approvals={"one": "It is a fraud.", "two": True})
+    left = await made(reviews, ["Done."], shop).generate(messages, **WHERE)
+    assert shop.refunded == [(8, "looked up")]
+    assert [(call.call_id, call.approval, call.error) for call in left.pending] == [("one", "requested", None)]
+    await reviews.approve(left.run_id, "one", by="eve")
+    done = await made(reviews, ["Done."], shop).resume(left.run_id)
+    assert (done.status, [order for order, _ in shop.refunded]) == ("success", [8, 7])
+
+
 @pytest.mark.parametrize("late", [True, False])
 async def test_a_refusal_in_the_store_and_its_time_count_more_than_an_approval_in_messages(late: bool) -> None:
     """A call is decided about once, and in time."""
